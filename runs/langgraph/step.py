@@ -324,7 +324,11 @@ def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
             case "node":
                 context.log(f"{data['node']} is done", **data)
             case "custom":
-                context.log(_short(data), graph=context.config["graph"])
+                words = _short(data)
+                # what a client finds by its name: whole, or not at all
+                is_whole = isinstance(data, Mapping) and len(words) <= PREVIEW
+                whole = {"custom": data} if is_whole else {}
+                context.log(words, graph=context.config["graph"], **whole)
             case "superstep":
                 context.check()
                 if context.halting():

@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints import ids as checkpoint_ids
 from hitl.doors.langgraph import server
 from hitl.doors.langgraph.calls import Call, Reply
-from hitl.doors.langgraph.frames import as_json
+from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.http import authentication
 from hitl.live.pump import StreamRefused
 from project.errors import exception_handler

@@ -14,9 +14,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from hitl.doors.agui.events import Telling, Told
-from hitl.doors.langgraph import segments, starting, streams, threads
+from hitl.doors.langgraph import segments, starting, threads
 from hitl.doors.langgraph.calls import Call, Given, Streamed, invalid
 from hitl.doors.langgraph.segments import Segment
+from hitl.doors.langgraph.streaming import runs as streams
 from hitl.live.topics import in_database_thread
 from hitl.models import LangGraphRun
 

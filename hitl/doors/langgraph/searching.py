@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models import Exists, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from hitl.doors.langgraph import assistants, threads
 from hitl.doors.langgraph.calls import Call, Given, Reply, invalid, key_of
 from hitl.models import LangGraphTag
+from runs.export import IMPORTED
 from runs.models import Pause, QueuedTurn, Run
 from runs.states import EXPIRED, FAILED
 
@@ -63,8 +65,12 @@ def _standing_at(rows: Any, status: str) -> Any:
     )
     waits = QueuedTurn.objects.waiting().filter(thread=OuterRef("pk"))
     busy = Q(Exists(runs.live())) | Q(Exists(waits))
-    rows = rows.annotate(newest=Subquery(runs.order_by("-id").values("status")[:1]))
-    failed = Q(newest__in=[FAILED, EXPIRED])
+    newest = runs.order_by("-id")
+    rows = rows.annotate(
+        newest=Coalesce(Subquery(newest.values("status")[:1]), Value("")),
+        newest_code=Coalesce(Subquery(newest.values("failure_code")[:1]), Value("")),
+    )
+    failed = Q(newest__in=[FAILED, EXPIRED]) & ~Q(newest_code=IMPORTED)
     match status:
         case "interrupted":
             return rows.filter(asks)

@@ -15,10 +15,12 @@ from rest_framework.response import Response
 from hitl.doors import admission
 from hitl.doors.admission import Receive, Send
 from hitl.doors.agui import running as agui
-from hitl.doors.langgraph import assistants, cors, runs, searching, states, streams, threads
+from hitl.doors.langgraph import assistants, copying, cors, runs, searching, states, threads
 from hitl.doors.langgraph.calls import Call, ProblemOf, Reply, Streamed
-from hitl.doors.langgraph.frames import as_json
 from hitl.doors.langgraph.protocol import commands, following
+from hitl.doors.langgraph.streaming import runs as streams
+from hitl.doors.langgraph.streaming import threads as thread_streams
+from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.http import incoming
 from hitl.http.authentication import Caller
 from hitl.live import pump
@@ -62,12 +64,14 @@ ROUTES = (
     Route("GET", THREAD, threads.get, READS),
     Route("PATCH", THREAD, threads.change, scopes.ASKS),
     Route("DELETE", THREAD, threads.delete),
+    Route("POST", f"{THREAD}/copy", copying.copy, scopes.ASKS),
     Route("GET", f"{THREAD}/state", states.get, READS),
     Route("POST", f"{THREAD}/state", runs.update_state, scopes.ASKS),
     Route("POST", f"{THREAD}/state/checkpoint", states.at_given, READS),
     Route("GET", THREAD + "/state/{checkpoint_id}", states.at, READS),
     Route("GET", f"{THREAD}/history", states.history, READS),
     Route("POST", f"{THREAD}/history", states.history, READS),
+    Route("GET", f"{THREAD}/stream", thread_streams.join, READS),
     Route("GET", f"{THREAD}/runs", runs.listed, READS),
     Route("POST", f"{THREAD}/runs", runs.create, scopes.EITHER),
     Route("POST", f"{THREAD}/runs/stream", streams.begin, scopes.ASKS),
@@ -93,9 +97,7 @@ ROUTES = (
             ("GET", f"{ASSISTANT}/subgraphs"),
             ("POST", f"{ASSISTANT}/versions"),
             ("POST", f"{ASSISTANT}/latest"),
-            ("POST", f"{THREAD}/copy"),
             ("POST", "/threads/prune"),
-            ("GET", f"{THREAD}/stream"),
             ("POST", "/runs/batch"),
             ("POST", f"{THREAD}/runs/crons"),
         )
@@ -214,7 +216,8 @@ async def _follow(
         with scopes.acting(again.scope, again.token_key):
             return streamed.may_stay()
 
-    as_result: dict[str, Any] = {"media": b"application/json", "beat": b" "}
+    as_result: dict[str, Any] = {"media": b"application/json", "beat": b" ", "opening": b""}
+    as_frames = {"opening": b":\n\n"}  # or headers would wait for the first frame
     stream = EventStream(
         scope=scope,
         person=caller.user.pk,
@@ -222,8 +225,7 @@ async def _follow(
         may_stay=may_stay,
         headers=_encoded(streamed.headers),
         heartbeat=streams.HEARTBEAT,
-        opening=b"",
-        **(as_result if streamed.is_result else {}),
+        **(as_result if streamed.is_result else as_frames),
     )
     await pump.run(stream, receive, send)
 

@@ -18,8 +18,9 @@ from hitl.doors.langgraph import assistants, interrupts
 from hitl.doors.langgraph.calls import Call, Given, Reply, invalid, key_of
 from hitl.doors.langgraph.values import values_of
 from hitl.live.pump import StreamRefused
-from hitl.models import LangGraphTag, LangGraphThread
+from hitl.models import LangGraphTag, LangGraphThread, Via
 from hitl.threads import messages
+from runs.export import IMPORTED
 from runs.models import Pause, QueuedTurn, Run
 from runs.security import scopes
 from runs.states import EXPIRED, FAILED, LIVE
@@ -92,7 +93,7 @@ def shown(threads: Sequence[Thread], *, values: bool = True) -> list[dict[str, A
                 "metadata": {**known, **(row.metadata if row else {})},
                 "status": status_of(last, pauses),
                 "config": {},
-                "error": last.error if last and last.status in {FAILED, EXPIRED} else None,
+                "error": last.error if last and failed(last) else None,
                 "values": values_of(head) if values and head else None,
                 "interrupts": {
                     interrupts.task_of(pause): [interrupts.shown(pause)] for pause in pauses
@@ -109,7 +110,12 @@ def status_of(last: Run | None, pauses: Sequence[Pause]) -> str:
         return IDLE
     if last.status in LIVE or QueuedTurn.objects.waiting().filter(thread=last.thread_id).exists():
         return BUSY
-    return ERROR if last.status in {FAILED, EXPIRED} else IDLE
+    return ERROR if failed(last) else IDLE
+
+
+def failed(run: Run) -> bool:
+    """Whether a run went wrong; one that came along with an import and had not ended did not."""
+    return run.status in {FAILED, EXPIRED} and run.failure_code != IMPORTED
 
 
 def create(call: Call) -> Reply:
@@ -141,15 +147,17 @@ def made(call: Call, wire: uuid.UUID | None, metadata: Mapping[str, Any], *, kno
         with transaction.atomic(durable=True):
             thread = opening.make_thread(by=call.by, team=team)
             if wire is not None or metadata:
-                row = LangGraphThread.objects.create(
-                    thread=thread, wire_id=wire or thread.pk, metadata=dict(metadata)
-                )
-                _tag(row)
+                keep(thread, wire or thread.pk, metadata)
     except IntegrityError:  # of two at once one wins
         if known and wire is not None:
             return find_by(call, wire)
         raise StreamRefused(409, "thread_exists", "There is a thread of this id already.") from None
     return find_by(call, wire or thread.pk)
+
+
+def keep(thread: Thread, wire: uuid.UUID, metadata: Mapping[str, Any]) -> None:
+    """Keep what a client says of a new thread. Call inside a transaction."""
+    _tag(LangGraphThread.objects.create(thread=thread, wire_id=wire, metadata=dict(metadata)))
 
 
 def _is_taken(wire: uuid.UUID) -> bool:
@@ -185,13 +193,18 @@ def get(call: Call) -> Reply:
     return Reply(data=shown([find(call)])[0])
 
 
-def change(call: Call) -> Reply:
-    given = call.body(ThreadChangeIn)
-    thread = find(call)
+def metadata_of(thread: Thread) -> dict[str, Any]:
+    """What clients said of a thread. Raises StreamRefused where it cannot be opened now."""
     row = getattr(thread, "langgraph", None)
     if row is not None and isinstance(row.metadata, Locked):
         raise StreamRefused(503, "state_locked", str(row.metadata.error))
-    merged = {**(row.metadata if row else {}), **given.metadata}
+    return dict(row.metadata) if row is not None else {}
+
+
+def change(call: Call) -> Reply:
+    given = call.body(ThreadChangeIn)
+    thread = find(call)
+    merged = {**metadata_of(thread), **given.metadata}
     check(merged)
     with transaction.atomic(durable=True):
         row, _ = LangGraphThread.objects.update_or_create(
@@ -206,12 +219,17 @@ def change(call: Call) -> Reply:
 
 
 def delete(call: Call) -> Reply:
-    """Hide a thread at this door. Its record stays: erasing is an act of its own, with a reason."""
+    """Hide a thread at this door, and end what runs or asks there. Its record stays: erasing is an
+    act of its own, with a reason.
+    """
     thread = find(call)
     if thread.owner_id != call.by.pk:
         raise StreamRefused(403, "not_owner", "Only the thread's owner deletes it here.")
-    if Run.objects.live().filter(thread=thread).exists():
-        raise StreamRefused(409, "run_live", "A run of this thread is alive. Cancel it first.")
+    for turn in QueuedTurn.objects.waiting().filter(thread=thread):
+        messages.withdraw(thread.pk, turn.pk, by=call.by)
+    live = Run.objects.live().filter(thread=thread).first()
+    if live is not None:
+        messages.cancel(live.pk, by=call.by, via=Via.LANGGRAPH)
     LangGraphThread.objects.update_or_create(
         thread=thread,
         defaults={"hidden_at": clock.now()},

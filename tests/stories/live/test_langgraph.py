@@ -5,8 +5,10 @@ LangGraph's people wrote, unmodified (issue 21).
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
 
 import httpx
@@ -14,6 +16,7 @@ import pytest
 from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import APIStatusError
 
+from checkpoints import ids
 from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
@@ -128,6 +131,76 @@ async def test_what_is_told_live_is_told_again_from_any_frame(ana):
     assert answered[0].data["run_id"] != run
 
 
+async def heard(stream: Awaitable[Any], *, ends: int) -> list[Any]:
+    """A thread's stream, up to where so many runs have ended."""
+    parts: list[Any] = []
+    async with asyncio.timeout(30):
+        async for part in await stream:
+            parts.append(part)
+            ends -= part.event == "metadata" and part.data.get("status") == "run_done"
+            if not ends:
+                break
+    return parts
+
+
+async def test_a_thread_is_followed_over_all_its_runs(ana, ben):
+    """Whoever began them; a reader that comes with an id gets exactly the rest (P9)."""
+    thread = (await ana.threads.create(metadata={"waystation_team": "platform"}))["thread_id"]
+    follow = functools.partial(ana.threads.join_stream, thread)
+    live = asyncio.create_task(heard(follow(last_event_id="-"), ends=2))
+    begun = (await ana.runs.create(thread, "slow-talk", input={"input": "Hello"}))["run_id"]
+    asked = await ana.runs.join(thread, begun)
+    assert asked["__interrupt__"]
+    answered = (await ben.runs.create(thread, "slow-talk", command={"resume": "Rome"}))["run_id"]
+    parts = await live
+    about = [part.data for part in parts if part.event == "metadata"]
+    done = {"status": "run_done"}
+    assert about == [
+        {"run_id": begun, "attempt": 1},
+        {**done, "run_id": begun},
+        {"run_id": answered, "attempt": 1},
+        {**done, "run_id": answered},
+    ]
+    values = [part.data for part in parts if part.event == "values"]
+    assert values[-1]["messages"][-1]["content"] == "Rome it is."
+    assert await heard(follow(last_event_id="-"), ends=2) == parts
+    for place in range(0, len(parts) - 1, 3):
+        ends = sum(part.data.get("status") == "run_done" for part in parts[place + 1 :])
+        assert await heard(follow(last_event_id=parts[place].id), ends=ends) == parts[place + 1 :]
+    lifecycle = await heard(follow(last_event_id="-", stream_mode="lifecycle"), ends=2)
+    assert lifecycle == [part for part in parts if part.event == "metadata"]
+    modes = ["lifecycle", "state_update"]
+    states = await heard(follow(last_event_id="-", stream_mode=modes), ends=2)
+    (state, *_) = [part.data for part in reversed(states) if part.event == "state_update"]
+    assert state["thread_id"] == thread
+    newest = await ana.threads.get_state(thread)
+    assert state["state"]["checkpoint_id"] == newest["checkpoint_id"]
+    assert len({part.id for part in parts}) == len(parts)
+    with pytest.raises(APIStatusError) as unknown:
+        await heard(follow(stream_mode="surprise"), ends=1)
+    assert words(unknown)[0] == 422
+
+
+async def test_without_an_id_a_thread_is_followed_from_now_on(server: SlowStack, ana):
+    thread = (await ana.threads.create())["thread_id"]
+    await ana.runs.wait(thread, "slow-talk", input={"input": "Hello"})
+    token = {"x-api-key": str(TOKENS["ana"])}
+    place = f"{server.url}/langgraph/threads/{thread}/stream"
+    async with (
+        asyncio.timeout(30),
+        httpx.AsyncClient(headers=token) as http,
+        http.stream("GET", place) as answer,
+    ):
+        answered = await ana.runs.create(thread, "slow-talk", command={"resume": "Rome"})
+        lines = answer.aiter_lines()
+        first = await anext(line async for line in lines if line.startswith("data: "))
+        assert json.loads(first[6:]) == {"run_id": answered["run_id"], "attempt": 1}
+    async with client_of(server, "zoe") as zoe:
+        with pytest.raises(APIStatusError) as hidden:
+            await heard(zoe.threads.join_stream(thread), ends=1)
+    assert words(hidden)[0] == 404
+
+
 async def test_rules_hold_here_as_behind_every_door(server: SlowStack, ana, ben):
     """P6: who asked does not approve, whatever the client sends; who was first is named."""
     thread = (await ana.threads.create(metadata={"waystation_team": "platform"}))["thread_id"]
@@ -205,6 +278,43 @@ def test_the_client_that_waits_starts_cancels_searches_and_deletes(server: SlowS
         with pytest.raises(APIStatusError) as hidden:
             ana.threads.get(thread)
         assert words(hidden)[0] == 404
+
+
+def test_to_delete_a_thread_ends_what_runs_or_asks_there(server: SlowStack):
+    """On the wire a run that asks has ended, so its client cannot cancel it first."""
+    with get_sync_client(url=f"{server.url}/langgraph", api_key=TOKENS["ana"]) as ana:
+        asks, busy = [ana.threads.create()["thread_id"] for _ in range(2)]
+        ana.runs.wait(asks, "slow-talk", input={"input": "Hello"})
+        ana.runs.create(busy, "slow-sleep", input={})
+        ana.runs.create(busy, "slow-talk", input={"input": "Next"})
+        for thread in (asks, busy):
+            ana.threads.delete(thread)
+            place = f"/api/v1/threads/{ids.show('thr', uuid.UUID(thread))}/runs"
+            _, runs = server.call("GET", place, token=TOKENS["ana"])
+            assert [run["status"] for run in runs["results"]] == ["cancelled"], thread
+
+
+def test_a_copy_is_a_thread_of_ones_own_with_the_history_and_no_question(server: SlowStack):
+    with get_sync_client(url=f"{server.url}/langgraph", api_key=TOKENS["ana"]) as ana:
+        about = {"waystation_team": "platform", "colour": "red"}
+        thread = ana.threads.create(metadata=about)["thread_id"]
+        copy: Any = ana.threads.copy  # its annotation says that it gives nothing
+        empty = copy(thread)
+        assert (empty["status"], empty["metadata"]) == ("idle", about)
+        ana.runs.wait(thread, "slow-talk", input={"input": "Hello"})
+        copied = copy(thread)
+        assert (copied["status"], copied["interrupts"]) == ("idle", {})
+        assert copied["values"] == ana.threads.get(thread)["values"]
+        history = [state["values"] for state in ana.threads.get_history(thread)]
+        assert [one["values"] for one in ana.threads.get_history(copied["thread_id"])] == history
+        idle = {one["thread_id"] for one in ana.threads.search(metadata=about, status="idle")}
+        assert idle == {empty["thread_id"], copied["thread_id"]}
+        assert ana.threads.get(thread)["status"] == "interrupted"
+    with get_sync_client(url=f"{server.url}/langgraph", api_key=TOKENS["ben"]) as ben:
+        assert ben.threads.get(thread)["thread_id"] == thread
+        with pytest.raises(APIStatusError) as others:
+            ben.threads.copy(thread)
+        assert words(others)[0] == 403 and "right" in words(others)[1]
 
 
 NOT_HERE: list[tuple[Any, ...]] = [

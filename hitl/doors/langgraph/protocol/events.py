@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from checkpoints import ids
@@ -93,7 +93,7 @@ def _segment_at(run: Run, seq: int) -> segments.Segment:
 def _told(event: Envelope, wants: Wants) -> Iterator[Told]:
     kind, data = EventKind(event["event"]), event["data"]
     mark = segments.mark_of(kind, data)
-    if kind in speech.ENDS and wants("messages"):
+    if speech.ends(kind, data) and wants("messages"):
         yield from (Told(place, "messages", "messages", one) for place, one in speech.ended(event))
     match kind:
         case EventKind.RUN_STARTED:
@@ -115,7 +115,7 @@ def _told(event: Envelope, wants: Wants) -> Iterator[Told]:
         case EventKind.PAUSE_UPDATED:
             yield _custom(kind, data)
         case EventKind.LOG if not mark:
-            yield _custom(kind, data)
+            yield _line(data)
     match mark:
         case "asks":
             yield from _asks(data)
@@ -131,6 +131,17 @@ def _lifecycle(place: int, status: str, **more: Any) -> Told:
 
 def _custom(kind: EventKind, data: Any) -> Told:
     return Told(2, f"custom:{kind}", "custom", {"name": str(kind), "payload": dict(data)})
+
+
+def _line(data: Any) -> Told:
+    """A line of the log; one that a step, or a graph's writer, gave a `name` by that channel."""
+    said = data.get("custom", data)
+    name = said.get("name") if isinstance(said, Mapping) else None
+    if not isinstance(name, str) or not name:
+        return _custom(EventKind.LOG, data)
+    # clients look for its fields here, or in the payload
+    shown = {**said, "name": name, "payload": dict(said)}
+    return Told(2, f"custom:{name}", "custom", shown)
 
 
 def _task(event: Envelope) -> dict[str, Any]:
@@ -152,7 +163,8 @@ def _tool(kind: EventKind, data: Any) -> dict[str, Any]:
         return {"event": "tool-started", **call, **named}
     if data.get("status") == "failed":
         return {"event": "tool-error", **call, "message": str(data.get("result", ""))}
-    return {"event": "tool-finished", **call, "output": data.get("result")}
+    output = {"type": "tool", "content": data.get("result"), "status": "success", **call}
+    return {"event": "tool-finished", **call, "output": output}
 
 
 def _checkpoint_of(data: Any) -> Checkpoint | None:

@@ -13,8 +13,8 @@ from checkpoints.events.log import Envelope
 from checkpoints.models import Event
 from hitl.doors.langgraph import threads
 from hitl.doors.langgraph.calls import Call, Given, Streamed, invalid
-from hitl.doors.langgraph.frames import as_json
 from hitl.doors.langgraph.protocol import events
+from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.live.hub import hub
 from hitl.live.outages import Outage
 from hitl.live.pump import StreamRefused

@@ -21,10 +21,10 @@ from hitl.decisions.services import NotFound
 from hitl.doors import admission
 from hitl.doors.langgraph import threads
 from hitl.doors.langgraph.calls import Call, Given, ProblemOf, read
-from hitl.doors.langgraph.frames import as_json
 from hitl.doors.langgraph.protocol import commands, following
 from hitl.doors.langgraph.protocol.commands import CommandIn, Malformed, Refused, envelope
 from hitl.doors.langgraph.protocol.following import Filter
+from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.http import incoming
 from hitl.http.authentication import Caller
 from hitl.live.consumers import HEARD, THROTTLED, WITHIN, LiveConsumer, SocketRefused

@@ -27,6 +27,13 @@ ENDS = frozenset(
 """Events of a run behind which it says something new."""
 
 
+def ends(kind: str, data: Any) -> bool:
+    """Whether a run says something new behind an event: a graph with each node that is done."""
+    if kind == EventKind.LOG:
+        return isinstance(data, Mapping) and "graph" in data and "node" in data
+    return kind in ENDS
+
+
 def said(event: Envelope) -> Iterator[tuple[int, dict[str, Any]]]:
     """The protocol's data of one piece, each with its place."""
     if next(_before(event), None) is None:
@@ -64,10 +71,10 @@ def _before(event: Envelope) -> Iterator[str]:
         thread=ids.parse(Thread.PREFIX, event["thread_id"]),
         run_id=ids.parse(Run.PREFIX, event["run_id"]),
         seq__lt=event["seq"],
-        kind__in=[*ENDS, EventKind.STREAMING_CHUNK],
+        kind__in=[*ENDS, EventKind.LOG, EventKind.STREAMING_CHUNK],
     ).order_by("-seq")
     for row in rows.iterator(chunk_size=50):
-        if row.kind != EventKind.STREAMING_CHUNK:
+        if ends(row.kind, row.data):
             return
-        if isinstance(row.data, Mapping) and row.data.get("content"):
+        if row.kind != EventKind.LOG and isinstance(row.data, Mapping) and row.data.get("content"):
             yield row.data["content"]

@@ -14,20 +14,20 @@ from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
 from hitl.doors.langgraph import interrupts, runs, segments, starting, threads
 from hitl.doors.langgraph.calls import Call, Streamed, invalid
-from hitl.doors.langgraph.frames import (
+from hitl.doors.langgraph.segments import Segment
+from hitl.doors.langgraph.streaming.frames import (
     BEGINNING,
     INTERRUPT,
     Frame,
     Place,
     Telling,
     as_json,
+    place_of,
     written,
 )
-from hitl.doors.langgraph.segments import Segment
 from hitl.doors.langgraph.values import values_of
 from hitl.live.hub import hub
 from hitl.live.outages import Outage
-from hitl.live.pump import StreamRefused
 from hitl.live.topics import in_database_thread
 from hitl.threads import messages
 
@@ -82,10 +82,7 @@ def rejoin(call: Call) -> Streamed:
     modes = frozenset(filter(None, call.query.get("stream_mode", "").split(",")))
     if unknown := sorted(modes - starting.MODES):
         raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
-    try:
-        place = Place.of(call.headers.get("last-event-id", ""))
-    except ValueError as error:
-        raise StreamRefused(400, "cursor_invalid", f"{error}.") from error
+    place = place_of(call.headers.get("last-event-id", ""))
     return _followed(
         call, thread, segment, "/stream", modes=modes or frozenset({"values"}), place=place
     )
@@ -111,7 +108,7 @@ async def events(followed: Followed) -> AsyncGenerator[tuple[Segment, list[Envel
     read = in_database_thread(segments.find)
     seq = max(segment.first, followed.place.seq) - 1
     if segment.run is None:  # it waits in the line, behind what is told already
-        seq = await in_database_thread(_newest)(followed.thread_id) - 1
+        seq = await in_database_thread(newest)(followed.thread_id) - 1
     if segment.last is not None and followed.place.seq > segment.last:
         return
     # an async generator
@@ -127,7 +124,7 @@ async def events(followed: Followed) -> AsyncGenerator[tuple[Segment, list[Envel
                         return
                     continue
                 told = await in_database_thread(_since)(segment, page[-1].seq)
-            if segment.last is None and any(_is_mark(event) for event in told):
+            if segment.last is None and any(is_mark(event) for event in told):
                 segment = await read(followed.thread_id, segment.wire_id)
             last = NOW if segment.last is None else segment.last
             assert segment.run is not None  # looked at above
@@ -143,7 +140,7 @@ async def events(followed: Followed) -> AsyncGenerator[tuple[Segment, list[Envel
                 return
 
 
-def _newest(thread_id: uuid.UUID) -> int:
+def newest(thread_id: uuid.UUID) -> int:
     return Thread.objects.values_list("last_seq", flat=True).get(pk=thread_id)
 
 
@@ -153,7 +150,7 @@ def _since(segment: Segment, seq: int) -> list[Envelope]:
     return [event for event in events if event["seq"] <= seq]
 
 
-def _is_mark(event: Envelope) -> bool:
+def is_mark(event: Envelope) -> bool:
     return segments.mark_of(event["event"], event["data"]) != ""
 
 

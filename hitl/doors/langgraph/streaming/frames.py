@@ -17,6 +17,7 @@ from checkpoints.events.log import Envelope
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from hitl.doors.langgraph import interrupts, segments, states
 from hitl.doors.langgraph.values import values_of
+from hitl.live.pump import StreamRefused
 from hitl.threads import messages
 from runs.models import Pause, Run
 
@@ -57,6 +58,14 @@ class Place:
 
 
 BEGINNING = Place(seq=0, frame=-1)
+
+
+def place_of(text: str) -> Place:
+    """As `Place.of`; raises StreamRefused."""
+    try:
+        return Place.of(text)
+    except ValueError as error:
+        raise StreamRefused(400, "cursor_invalid", f"{error}.") from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,40 @@
+"""A copy of a thread: what is kept of it, as a thread of the caller's own."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import transaction
+
+from checkpoints.export import thread_document
+from checkpoints.state import codec
+from hitl.doors.langgraph import threads
+from hitl.doors.langgraph.calls import Call, Given, Reply
+from hitl.live.pump import StreamRefused
+from hitl.threads import export
+from runs.security import scopes
+
+
+class CopyIn(Given):
+    pass
+
+
+def copy(call: Call) -> Reply:
+    """Export and import in one: the history comes along as an import's, so no approval in it counts
+    again, and what is asked or runs is not copied alive. Whoever copies another person's thread
+    needs the right to import.
+    """
+    call.body(CopyIn)
+    scopes.check_start()
+    thread = threads.find(call)
+    if thread.owner_id != call.by.pk and not call.by.has_perm(export.RIGHT):
+        raise StreamRefused(
+            403, "import_not_allowed", "To copy another person's thread needs the right to import."
+        )
+    text = codec.encode(export.export_for(call.by, thread.pk))
+    document = thread_document.read(text.encode(), limit=settings.WAYSTATION_IMPORT_BYTES)
+    metadata = threads.metadata_of(thread)
+    team = call.by.groups.filter(pk=thread.team_id).first()
+    with transaction.atomic(durable=True):
+        made = export.load(document, owner=call.by, team=team).thread
+        threads.keep(made, made.pk, metadata)
+    return Reply(data=threads.shown([threads.find_by(call, made.pk)])[0])
