@@ -167,6 +167,35 @@ class RepositoryFolder:
         file.write_bytes(content)
         return file
 
+    def read_home(self, pattern: str, *, most: int) -> bytes:
+        """See `runs.workflows.base.Workspace.read_home`."""
+        self._prepare()
+        home = self.beside("home").resolve()
+        files = {
+            path: path.stat()
+            for path in home.glob(pattern)
+            # what a link leads to is not the program's to show
+            if path.resolve() == path and path.is_file()
+        }
+        newest = max(files, key=lambda path: files[path].st_mtime_ns, default=None)
+        if newest is None or files[newest].st_size > most:
+            return b""
+        return newest.read_bytes()
+
+    def write_home(self, name: str, content: bytes) -> Path:
+        """Write a file in the home folder, wherever links there may lead."""
+        self._prepare()
+        folder, file = self.beside("home"), self.beside("home") / name
+        for parent in [folder / part for part in reversed(Path(name).parents)][1:]:
+            if parent.is_symlink() or (parent.exists() and not parent.is_dir()):
+                parent.unlink()
+            parent.mkdir(exist_ok=True)
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        file.unlink(missing_ok=True)
+        file.write_bytes(content)
+        return file
+
     def _prepare(self) -> None:
         self.hold()
         if not self.path.is_dir():

@@ -272,6 +272,12 @@ class GitWorkspace:
     def scratch(self, name: str, text: str) -> Path:
         return self._repository.scratch(name, text.encode(errors="replace"))
 
+    def read_home(self, pattern: str, *, most: int) -> str:
+        return self._repository.read_home(pattern, most=most).decode(errors="replace")
+
+    def write_home(self, name: str, text: str) -> Path:
+        return self._repository.write_home(name, text.encode(errors="replace"))
+
     def git(self, *arguments: str) -> str:
         """Bytes that are no UTF-8 (file names, old sources) come as lone surrogates, `os.fsencode`
         gives them back.

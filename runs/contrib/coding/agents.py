@@ -25,6 +25,7 @@ WRITING: dict[str, Any] = {
     "tools": [*READING["tools"], "write_file", "patch_file", "delete_file", "run_check"],
     "max_loops": 60,
 }
+PROGRAMS = ("command", "read_command", "resume_command")
 AGENT, COMMAND = "agent", "command"
 """The step functions that can do the work."""
 NO_CODER_CODE = "no_coder"
@@ -43,7 +44,7 @@ class AllowedPrograms(ServerSide):
         have not allowed.
         """
         allowed = {*setting("WAYSTATION_COMMANDS"), *_program(_configured_or_nothing(setting))}
-        for field in ("command", "read_command"):
+        for field in PROGRAMS:
             program = str(next(iter(config.get(field, ())), ""))
             if program and program not in allowed and "*" not in allowed:
                 raise command_config.invalid(
@@ -140,4 +141,4 @@ def _read(named: str) -> dict[str, Any]:
 
 
 def _program(config: Config) -> set[str]:
-    return {config[field][0] for field in ("command", "read_command") if field in config}
+    return {config[field][0] for field in PROGRAMS if field in config}

@@ -60,6 +60,12 @@ RULES: dict[str, Any] = {
                 "properties": {"id": POINTER, "result": POINTER},
                 "additionalProperties": False,
             },
+            "deferred": {
+                "type": "object",
+                "properties": dict.fromkeys(("session", "id", "name", "arguments"), POINTER),
+                "required": ["session", "id", "name", "arguments"],
+                "additionalProperties": False,
+            },
             "result": POINTER,
             "failed": PAIRS,
             "error": POINTER,
@@ -92,6 +98,16 @@ class CallResult:
     result: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeferredCall:
+    """A tool call that the agent ended for, since somebody else decides it."""
+
+    session: str
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
 Piece = str | AgentCall | CallResult
 """Words, or something about a tool."""
 
@@ -109,6 +125,7 @@ class OutputReader:
     result: str | None = None
     failed: bool = False
     error: str = ""
+    deferred: DeferredCall | None = None
     usage: dict[str, float] = field(default_factory=dict)
     """`input_tokens`, `output_tokens`, `cost`: those that the program has told."""
     _held: int = 0
@@ -158,6 +175,8 @@ class OutputReader:
             )
         if "result" in rule and (text := _text(pointers.at(item, rule["result"]))):
             self.result = text
+        if "deferred" in rule:
+            self.deferred = _deferred(item, rule["deferred"]) or self.deferred
         if "failed" in rule and _holds(item, rule["failed"]):
             self.failed, self.error = True, _text(pointers.at(item, rule.get("error", "")))
         for name in ("input_tokens", "output_tokens", "cost"):
@@ -172,6 +191,16 @@ class OutputReader:
         while self._held > LONGEST_WORDS and len(self.words) > 1:
             self._held -= len(self.words.pop(0))
         return text
+
+
+def _deferred(item: Any, named: Mapping[str, str]) -> DeferredCall | None:
+    found = {name: pointers.at(item, pointer) for name, pointer in named.items()}
+    arguments = found.pop("arguments")
+    if not isinstance(arguments, Mapping) or not all(
+        isinstance(text, str) and text for text in found.values()
+    ):
+        return None
+    return DeferredCall(**found, arguments=arguments)
 
 
 def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:

@@ -6,25 +6,25 @@ from __future__ import annotations
 
 from typing import Any
 
+_TOOLS = ("Bash", "Edit", "Glob", "Grep", "NotebookEdit", "Read", "TodoWrite", "WebFetch", "Write")
+_CLAUDE = [
+    "claude",
+    "--print",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--permission-mode",
+    "default",
+    # settings of the repository could allow what a person is to be asked about
+    "--setting-sources",
+    "user",
+]
+_GATED = [*_CLAUDE, "--settings", "{gate}", "--tools", ",".join(_TOOLS)]
 CLAUDE_CODE: dict[str, Any] = {
-    "command": [
-        "claude",
-        "--print",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--permission-mode",
-        "acceptEdits",
-    ],
-    "read_command": [
-        "claude",
-        "--print",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--permission-mode",
-        "default",
-    ],
+    "command": _GATED,
+    "resume_command": [*_GATED, "--resume", "{session}"],
+    "read_command": _CLAUDE,
+    "gate": "claude-code",
     "stdin": True,
     "credentials": {"ANTHROPIC_API_KEY": "anthropic"},
     "output": [
@@ -54,6 +54,15 @@ CLAUDE_CODE: dict[str, Any] = {
             "input_tokens": "/usage/input_tokens",
             "output_tokens": "/usage/output_tokens",
             "cost": "/total_cost_usd",
+        },
+        {
+            "when": {"/type": "result", "/stop_reason": "tool_deferred"},
+            "deferred": {
+                "session": "/session_id",
+                "id": "/deferred_tool_use/id",
+                "name": "/deferred_tool_use/name",
+                "arguments": "/deferred_tool_use/input",
+            },
         },
     ],
 }

@@ -4,18 +4,16 @@ what other steps need to do the same.
 
 from __future__ import annotations
 
-import json
-import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
-from runs.contrib.coding import commits
+from runs.contrib.coding import commits, gate
 from runs.contrib.coding.agents import AllowedPrograms
-from runs.contrib.coding.cli_output import AgentCall, OutputReader, Piece
+from runs.contrib.coding.cli_output import AgentCall, DeferredCall, OutputReader
 from runs.contrib.coding.command_config import (
     DEFAULT_PROMPT,
     PLACEHOLDER,
@@ -23,6 +21,9 @@ from runs.contrib.coding.command_config import (
     check,
     rules_of,
 )
+from runs.contrib.coding.gate import Answer, Deferred, Pending
+from runs.contrib.coding.gate_hook import digest
+from runs.contrib.coding.hearing import Talk
 from runs.workflows import (
     Context,
     Go,
@@ -38,11 +39,6 @@ from runs.workflows import (
 from runs.workflows.text import showable
 
 MAX_OUTPUT = 50_000_000
-STREAMED = 2_000_000
-"""Characters that are shown live; the rest is in the artifact."""
-TOLD_CALLS = 1_000
-"""Tool calls that are told one by one; the rest is in the artifact too."""
-CUT_ARGUMENTS, CUT_RESULT = 2_000, 2_000
 LONGEST_ARGUMENT = 120_000
 """Bytes; Linux takes 131,072 for one argument."""
 LONGEST_ANSWER = 200_000
@@ -77,10 +73,11 @@ def command(state: State, context: Context) -> Outcome:
     """
     config, workspace = context.config, context.workspace
     workspace.restore()
-    start = workspace.head()
-    ran = run_agent(
-        context, config, prompts.render(config.get("prompt", DEFAULT_PROMPT), state, context)
-    )
+    start = start_of(state, context)
+    prompt = prompts.render(config.get("prompt", DEFAULT_PROMPT), state, context)
+    ran = run_agent(state, context, config, prompt)
+    if isinstance(ran, Deferred):
+        return ask(state, context, ran)
     if config.get("changes", "commit") == "discard":
         workspace.reset(start)
     changes = commits.commit(
@@ -90,6 +87,7 @@ def command(state: State, context: Context) -> Outcome:
         secrets=secrets_of(context),
     )
     update = {
+        **gate.without(state, context),
         config.get("into", "answer"): ran.answer,
         "git_commit_count": commits.count(workspace),
         **ran.usage,
@@ -105,39 +103,135 @@ def command(state: State, context: Context) -> Outcome:
     return Go(update=update, report=report, commit=code)
 
 
+def start_of(state: State, context: Context) -> str:
+    """The commit at which the agent's work began, before the first of its questions."""
+    pending = gate.waiting(state, context)
+    return pending.start if pending else context.workspace.head()
+
+
+def ask(state: State, context: Context, deferred: Deferred) -> Outcome:
+    """The question about a call of an agent's, with all that it changed so far: another worker may
+    go on with it.
+    """
+    subject = context.order.title or "Work of an agent"
+    secrets = secrets_of(context)
+    commits.commit(context, deferred.pending.start, subject=subject, secrets=secrets)
+    return gate.question(state, context, deferred, context.workspace.snapshot())
+
+
 def run_agent(
-    context: Context, config: Mapping[str, Any], prompt: str, *, reading: bool = False
-) -> AgentRun:
-    """Run the agent of a configuration in the work tree as it is.
+    state: State,
+    context: Context,
+    config: Mapping[str, Any],
+    prompt: str,
+    *,
+    reading: bool = False,
+) -> AgentRun | Deferred:
+    """Run the agent of a configuration in the work tree as it is, or go on with the one that waited
+    for a person.
 
     What it says is shown live; the prompt and all that it wrote are kept as artifacts, also where
     it fails.
 
     Args:
-        reading: nothing is to be changed; its `read_command` is used where there is one. What it
-            changes all the same is for the caller to put back.
+        reading: nothing is to be changed; its `read_command` is used where there is one, and it has
+            no gate: nobody is asked. What it changes all the same is for the caller to put back.
     Raises:
         StepFailed: `program_missing`, `timeout`, `output_limit`, `command_killed`, `command_failed`
             or what the configuration makes of the exit code, `agent_failed` where it says so
-            itself, `prompt_too_long`, and what `Context.credential` raises.
+            itself, `prompt_too_long`, `no_session`, `session_too_large`, `gate_unclear`, and what
+            `Context.credential` raises.
     """
-    arguments = config.get("read_command", config["command"]) if reading else config["command"]
+    if reading or "gate" not in config:
+        arguments = config.get("read_command", config["command"]) if reading else config["command"]
+        talk = _run(context, config, arguments, prompt=prompt)
+        if talk.reader.deferred:
+            raise StepFailed("The agent waits for a decision, and has no gate.", code="no_gate")
+        return _ended(talk)
+    pending, answer = gate.waiting(state, context), None
+    start = pending.start if pending else context.workspace.head()
+    if pending:
+        decided = gate.answered(context, pending)
+        if not isinstance(decided, Answer):
+            again = replace(pending, number=pending.number + 1, run=context.run_id)
+            return Deferred(pending=again, verdict=decided, said="")
+        answer = decided
+    secrets = secrets_of(context)
+    for _ in range(gate.MOST_AT_ONCE):
+        paths = gate.files(context, config, pending, answer)
+        arguments = config["resume_command"] if pending else config["command"]
+        talk = _run(context, config, arguments, prompt=prompt, paths=paths, pending=pending)
+        usage = _added(pending.usage if pending else {}, talk.usage)
+        call = talk.reader.deferred
+        if call is None:
+            return _ended(talk, usage)
+        pending = _pending(context, call, pending, start=start, usage=usage, secrets=secrets)
+        verdict = gate.judge(config, call, secrets)
+        if verdict and verdict.ask:
+            said = showable(talk.reader.answer)[:LONGEST_ANSWER]
+            return Deferred(pending=pending, verdict=verdict, said=said)
+        why = "" if verdict else "This is not allowed here, and nobody is asked."
+        answer = Answer(allow=verdict is not None, input=call.arguments, reason=why)
+    raise StepFailed(
+        f"The agent wanted more than {gate.MOST_AT_ONCE} calls that its rules let pass.",
+        code="gate_unclear",
+    )
+
+
+def _pending(
+    context: Context,
+    call: DeferredCall,
+    before: Pending | None,
+    *,
+    start: str,
+    usage: Mapping[str, float],
+    secrets: Sequence[str],
+) -> Pending:
+    return Pending(
+        session=call.session,
+        transcript=gate.session_of(context, call, secrets),
+        number=before.number + 1 if before else 1,
+        id=call.id,
+        tool=call.name,
+        arguments=call.arguments,
+        digest=digest(call.name, call.arguments),
+        run=context.run_id,
+        start=start,
+        usage=usage,
+    )
+
+
+def _run(
+    context: Context,
+    config: Mapping[str, Any],
+    arguments: Sequence[str],
+    *,
+    prompt: str,
+    paths: Mapping[str, str] = MappingProxyType({}),
+    pending: Pending | None = None,
+) -> Talk:
+    """Start the program once; what it wrote."""
     environment = {
         name: context.credential(credential)
         for name, credential in config.get("credentials", {}).items()
     }
     prompt = showable(prompt)
-    context.keep("prompt", prompt)
-    talk = _Talk(context, OutputReader(rules_of(config)))
+    if pending is None:
+        context.keep("prompt", prompt)
+    spent = pending.usage.get("cost", 0.0) if pending else 0.0
+    talk = Talk(context, OutputReader(rules_of(config)), spent=spent)
+    if pending:
+        talk.go_on(AgentCall(id=pending.id, name=pending.tool, arguments=pending.arguments))
     program = PurePath(arguments[0]).name
-    context.log(f"Running {program}", program=program)
+    context.log(f"{'Going on with' if pending else 'Running'} {program}", program=program)
+    filled = [_filled(argument, prompt, context, paths) for argument in arguments[1:]]
     try:
         code = context.workspace.follow(
-            [arguments[0], *(_filled(argument, prompt, context) for argument in arguments[1:])],
+            [arguments[0], *filled],
             talk.hear,
             environment=environment,
             pass_on=config.get("environment", ()),
-            stdin=prompt if config.get("stdin") else "",
+            stdin=prompt if config.get("stdin") and not pending else "",
             timeout=config.get("seconds"),
             max_output=config.get("max_output", MAX_OUTPUT),
         )
@@ -145,7 +239,16 @@ def run_agent(
         with suppress(Stopped):  # what ended the program is the news
             talk.close()
     _judge(program, code, talk, config)
-    return AgentRun(answer=showable(talk.reader.answer)[:LONGEST_ANSWER], usage=talk.reader.usage)
+    return talk
+
+
+def _ended(talk: Talk, usage: Mapping[str, float] | None = None) -> AgentRun:
+    answer = showable(talk.reader.answer)[:LONGEST_ANSWER]
+    return AgentRun(answer=answer, usage=talk.usage if usage is None else usage)
+
+
+def _added(before: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(before.get(name, 0) + more.get(name, 0), 8) for name in {**before, **more}}
 
 
 def secrets_of(context: Context) -> list[str]:
@@ -153,8 +256,10 @@ def secrets_of(context: Context) -> list[str]:
     return [context.credential(name) for name in context.config.get("credentials", {}).values()]
 
 
-def _filled(argument: str, prompt: str, context: Context) -> str:
+def _filled(argument: str, prompt: str, context: Context, paths: Mapping[str, str]) -> str:
     def value(name: str) -> str:
+        if name in paths:
+            return paths[name]
         if name == "prompt_file":
             return str(context.workspace.scratch("prompt.md", prompt))
         return str(context.workspace.path) if name == "workspace" else prompt
@@ -170,7 +275,7 @@ def _filled(argument: str, prompt: str, context: Context) -> str:
     return f"\n{filled}" if argument.startswith("{prompt}") and filled.startswith("-") else filled
 
 
-def _judge(program: str, code: int, talk: _Talk, config: Mapping[str, Any]) -> None:
+def _judge(program: str, code: int, talk: Talk, config: Mapping[str, Any]) -> None:
     """Raise StepFailed where the program says, one way or the other, that it did not do it."""
     kept = "What it wrote is kept with this order; what it changed is not."
     if code:
@@ -190,117 +295,3 @@ def _judge(program: str, code: int, talk: _Talk, config: Mapping[str, Any]) -> N
             f"{program} says that it failed{f': {message[:600]}' if message else ''}. {kept}",
             code="agent_failed",
         )
-
-
-@dataclass
-class _Talk:
-    """Hears what an agent writes: shows it, keeps it, and adds up what it cost."""
-
-    context: Context
-    reader: OutputReader
-    shown: int = 0
-    calls: int = 0
-    running: dict[str, tuple[dict[str, str], float]] = field(default_factory=dict)
-    """Tool calls that have not been said to have ended: what was told of each, and when it
-    began.
-    """
-    kept: _Kept = field(default_factory=lambda: _Kept())
-    errors: deque[str] = field(default_factory=lambda: deque(maxlen=4))
-
-    def hear(self, source: str, line: str) -> None:
-        line = showable(line)
-        self.kept.add(line)
-        if source == "errors":
-            self.errors.append(line)
-            self._show(f"{line}\n")
-            return
-        for piece in self.reader.read(line):
-            self._tell(piece)
-
-    def _tell(self, piece: Piece) -> None:
-        if isinstance(piece, str):
-            return self._show(piece)
-        self.calls += isinstance(piece, AgentCall)
-        if self.calls > TOLD_CALLS:
-            return None
-        if isinstance(piece, AgentCall):
-            event = {
-                "id": piece.id[:100],
-                "tool": piece.name[:100],
-                "arguments": _cut(piece.arguments, CUT_ARGUMENTS),
-            }
-            self.running[piece.id] = (event, time.monotonic())
-            self.context.emit("tool_call_started", {**event, "loop_num": self.context.loop_num})
-        elif piece.id in self.running:
-            event, began = self.running.pop(piece.id)
-            done = {
-                "result": _cut(piece.result, CUT_RESULT),
-                "status": "done",
-                "ms": round((time.monotonic() - began) * 1000),
-            }
-            self.context.emit(
-                "tool_call_completed", {**event, **done, "loop_num": self.context.loop_num}
-            )
-        return None
-
-    def _show(self, text: str) -> None:
-        if self.shown < STREAMED:
-            self.context.stream(text)
-            self.shown += len(text)
-            if self.shown >= STREAMED:
-                self.context.stream("\n[The rest is not shown live; it is kept with the order.]\n")
-
-    @property
-    def last_words(self) -> str:
-        text = (
-            " / ".join(line.strip() for line in self.errors if line.strip())
-            or self.reader.answer[-300:].strip()
-        )
-        return f": {text[:600]}" if text else ""
-
-    def close(self) -> None:
-        """The end of it, however it ended."""
-        self.context.keep("output", self.kept.text)
-        if usage := self.reader.usage:
-            totals: dict[str, Any] = {
-                name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")
-            }
-            cost = f", ${totals['cost']:.4f}" if totals["cost"] else ""
-            tokens = int(totals["input_tokens"]), int(totals["output_tokens"])
-            summary = f"{tokens[0]:,} tokens in, {tokens[1]:,} out{cost}"
-            self.context.log(summary, what="usage", loop_num=self.context.loop_num, **totals)
-
-
-def _cut(value: Any, longest: int) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= longest else f"{text[:longest]}…"
-
-
-class _Kept:
-    """The beginning and the end of a long text."""
-
-    HALF = 2_000_000
-
-    def __init__(self) -> None:
-        self._first: list[str] = []
-        self._last: deque[str] = deque()
-        self._sizes = [0, 0]
-        self._dropped = 0
-
-    def add(self, line: str) -> None:
-        line = f"{line}\n"
-        if self._sizes[0] + len(line) <= self.HALF and not self._last:
-            self._first.append(line)
-            self._sizes[0] += len(line)
-            return
-        self._last.append(line)
-        self._sizes[1] += len(line)
-        while self._sizes[1] > self.HALF and len(self._last) > 1:
-            gone = len(self._last.popleft())
-            self._sizes[1] -= gone
-            self._dropped += gone
-
-    @property
-    def text(self) -> str:
-        note = [f"\n[{self._dropped:,} characters are left out here]\n\n"] if self._dropped else []
-        return "".join([*self._first, *note, *self._last])

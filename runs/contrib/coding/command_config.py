@@ -6,12 +6,13 @@ Checked when the template is saved.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from runs.contrib.coding import gate
 from runs.contrib.coding.cli_output import RULES, Rule
 from runs.contrib.coding.cli_presets import PRESETS
 from runs.workflows import ConfigInvalid, prompts
@@ -23,9 +24,23 @@ ARGUMENTS = {
     "minItems": 1,
     "maxItems": 200,
 }
+TOOLS = {
+    "type": "array",
+    "items": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,127}$"},
+    "maxItems": 100,
+}
+POLICY: dict[str, Any] = {
+    "free": TOOLS,
+    "denied": TOOLS,
+    "approvals": {"type": "array"},
+}
+"""What a step may say though the settings name its agent."""
 PROPERTIES: dict[str, Any] = {
     "command": ARGUMENTS,
     "read_command": ARGUMENTS,
+    "resume_command": ARGUMENTS,
+    "gate": {"enum": ["claude-code"]},
+    **POLICY,
     "prompt": {"type": "string", "minLength": 1, "maxLength": 50_000},
     "stdin": {"type": "boolean"},
     "environment": {"type": "array", "items": {"type": "string", "pattern": NAME}, "maxItems": 50},
@@ -63,10 +78,12 @@ those that operators allow credentials     variable → name of a credential out
 (`runs.contrib.coding.cli_output`) exit_codes      exit code → failure code of ours seconds
 time limit max_output      bytes that it may write changes         "commit" (the default) what it
 changed in the work tree, or "discard" it into            state key of its answer, "answer" by
-default
+default. gate, resume_command, free, denied, approvals: see `runs.contrib.coding.gate`
 """
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace")
+GATED = {"command": {"gate"}, "resume_command": {"gate", "session"}}
+"""More placeholders of an agent that has a gate (`runs.contrib.coding.gate`)."""
 SHELLS = {
     "sh",
     "bash",
@@ -93,10 +110,37 @@ def check(config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid, with a sentence for who wrote it."""
     for error in Draft202012Validator(SCHEMA).iter_errors(dict(config)):
         raise invalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+    check_gate(config)
     for field in ("command", "read_command"):
         if field in config:
-            check_arguments(field, config[field], stdin=config.get("stdin", False))
+            more = GATED.get(field, set()) if "gate" in config else set()
+            check_arguments(field, config[field], stdin=config.get("stdin", False), more=more)
     check_prompt("prompt", config.get("prompt", DEFAULT_PROMPT))
+
+
+def check_policy(config: Mapping[str, Any]) -> None:
+    """Raise ConfigInvalid where what a step says of the settings' agent cannot be meant."""
+    schema = {"type": "object", "properties": POLICY, "additionalProperties": False}
+    for error in Draft202012Validator(schema).iter_errors(dict(config)):
+        raise invalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+    gate.check(config)
+
+
+def check_gate(config: Mapping[str, Any]) -> None:
+    """Raise ConfigInvalid where an agent could not ask, or not go on."""
+    gate.check(config)
+    if "gate" not in config:
+        for field in ("resume_command", *POLICY):
+            if field in config:
+                raise invalid(field, "Without a gate nobody is asked, so this means nothing.")
+        return
+    if "{session}" not in "".join(config.get("resume_command", ())):
+        raise invalid("resume_command", "Say how the agent goes on, with {session} in it.")
+    arguments, more = config["resume_command"], GATED["resume_command"]
+    check_arguments("resume_command", arguments, stdin=True, more=more)
+    for field in ("command", "resume_command"):
+        if "{gate}" not in "".join(config[field]):
+            raise invalid(field, "{gate} is not in it, so the agent would ask nobody.")
 
 
 def check_prompt(field: str, template: str, *, more: Sequence[str] = ()) -> None:
@@ -109,7 +153,9 @@ def check_prompt(field: str, template: str, *, more: Sequence[str] = ()) -> None
         raise invalid(field, f"{wrong}: nothing stands for that. There are {known}.")
 
 
-def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> None:
+def check_arguments(
+    field: str, arguments: Sequence[str], *, stdin: bool, more: Collection[str] = ()
+) -> None:
     program, *rest = arguments
     if not program.strip() or PLACEHOLDER.search(program) or "\0" in "".join(arguments):
         raise invalid(
@@ -123,9 +169,10 @@ def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> Non
             "program itself.",
         )
     used = {name for argument in rest for name in PLACEHOLDER.findall(argument)}
-    if unknown := sorted(used - set(PLACEHOLDERS)):
+    if unknown := sorted(used - {*PLACEHOLDERS, *more}):
         misspelt, known = (
-            ", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACEHOLDERS)
+            ", ".join(f"{{{name}}}" for name in names)
+            for names in (unknown, (*PLACEHOLDERS, *sorted(more)))
         )
         raise invalid(
             field, f"{misspelt}: no placeholder. There are {known}; no shell expands others."

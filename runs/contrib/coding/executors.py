@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from runs.contrib.coding import command_config, gate
 from runs.contrib.coding.agents import AGENT, COMMAND, NO_CODER, NO_CODER_CODE
-from runs.contrib.coding.command import AgentRun, run_agent, secrets_of
+from runs.contrib.coding.command import AgentRun, ask, run_agent, secrets_of
+from runs.contrib.coding.gate import Deferred
 from runs.workflows import (
     ConfigInvalid,
     Context,
@@ -64,7 +66,9 @@ def check(config: Mapping[str, Any]) -> None:
             }
         )
     rest = {key: value for key, value in config.items() if key not in OWN}
-    if rest or "executor" in config:
+    if rest and not {"executor", "command"} & config.keys():
+        command_config.check_policy(rest)
+    elif "executor" in config or rest:
         check_config(str(name), rest)
 
 
@@ -76,7 +80,7 @@ def work(state: State, context: Context, job: CodingJob) -> Worked | Outcome:
     prompt = prompts.render(context.config.get("prompt", job.usual), state, context, more=job.more)
     match context.config.get("executor"):
         case "command":
-            return _command(context, job, prompt)
+            return _command(state, context, job, prompt)
         case "agent":
             return _agent(state, context, job, prompt)
     raise StepFailed(NO_CODER, code=NO_CODER_CODE)
@@ -89,12 +93,14 @@ def secrets(context: Context) -> list[str]:
     return secrets_of(context) if context.config.get("executor") == COMMAND else []
 
 
-def _command(context: Context, job: CodingJob, prompt: str) -> Worked:
+def _command(state: State, context: Context, job: CodingJob, prompt: str) -> Worked | Outcome:
     context.workspace.restore()
-    ran = run_agent(context, context.config, prompt, reading=job.reading)
+    ran = run_agent(state, context, context.config, prompt, reading=job.reading)
+    if isinstance(ran, Deferred):
+        return ask(state, context, ran)
     if job.reading:
         context.workspace.restore()
-    return Worked(ran=ran, update={}, committed=False)
+    return Worked(ran=ran, update=gate.without(state, context), committed=False)
 
 
 def _agent(state: State, context: Context, job: CodingJob, prompt: str) -> Worked | Outcome:

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 
 from runs.contrib.coding import command_config, commits, executors
 from runs.contrib.coding.agents import AGENT, COMMAND, READING, WRITING, CodingAgent
-from runs.contrib.coding.command import AgentRun
+from runs.contrib.coding.command import AgentRun, start_of
 from runs.contrib.coding.executors import CodingJob, Worked
 from runs.contrib.coding.prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows import (
@@ -237,7 +237,7 @@ def execute(state: State, context: Context) -> Outcome:
     approved = _approved_plan(state, context)
     workspace = context.workspace
     workspace.restore()
-    start = workspace.head()
+    start = start_of(state, context)
     worked = executors.work(
         state, context, CodingJob(usual=EXECUTE, more={"plan": approved}, reading=False)
     )

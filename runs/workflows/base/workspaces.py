@@ -87,6 +87,16 @@ class Workspace(Protocol):
     def scratch(self, name: str, text: str) -> Path:
         """Write a file that programs may read and that is not in the work tree."""
 
+    def read_home(self, pattern: str, *, most: int) -> str:
+        """The newest file of the order's home folder whose path fits a pattern such as
+        `.agent/*.json`; "" where there is none, or it is larger than `most` bytes.
+
+        Programs write there what they like: a link is no file.
+        """
+
+    def write_home(self, name: str, text: str) -> Path:
+        """Write a file of the order's home folder, which programs see as `HOME`."""
+
     def git(self, *arguments: str) -> str:
         """Run git in the work tree and give its output; the repository's own hooks and
         configuration are never executed.
