@@ -22,8 +22,8 @@ from runs.contrib.coding.command_config import (
     rules_of,
 )
 from runs.contrib.coding.gate import Answer, Deferred, Pending
-from runs.contrib.coding.gate_hook import digest
 from runs.contrib.coding.hearing import Talk
+from runs.contrib.coding.hook import digest
 from runs.workflows import (
     Context,
     Go,

@@ -4,7 +4,7 @@ all other calls.
 An agent that has a gate ends when it wants such a call (`deferred`, beside done and failed), and
 nothing is held while a person decides. What it needs to go on is in the state: its session, and the
 call. After the decision it is started again with its session, on whichever worker, and asks its
-hook (`gate_hook`) about the same call once more.
+hook (`hook`) about the same call once more.
 
 Configuration of a step, or of WAYSTATION_CODER:
 
@@ -32,7 +32,7 @@ from typing import Any
 
 from runs.agents.approval import ApprovalRule, RulesRefused, Verdict, explain, parse
 from runs.agents.asking import about_calls
-from runs.contrib.coding import gate_hook
+from runs.contrib.coding import hook
 from runs.contrib.coding.cli_output import DeferredCall
 from runs.processes import secret_encodings
 from runs.workflows import Ask, Call, Commit, ConfigInvalid, Context, State, StepFailed
@@ -214,7 +214,7 @@ def files(
     """Write what the agent and its hook read; gives the paths by placeholder."""
     workspace = context.workspace
     free = list(config.get("free", FREE))
-    hook = workspace.scratch("gate.py", Path(gate_hook.__file__).read_text())
+    program = workspace.scratch("gate.py", Path(hook.__file__).read_text())
     gate: dict[str, Any] = {"free": free, "start": uuid.uuid4().hex, "answer": None}
     if pending and answer:
         gate["answer"] = {"id": pending.id, "digest": pending.digest, **asdict(answer)}
@@ -222,7 +222,7 @@ def files(
     tree = f"Edit(/{workspace.path}/**)"
     allow = [name for name in free if name not in EDITS]
     settings = {
-        "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [_command(hook)]}]},
+        "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [_command(program)]}]},
         "permissions": {
             "allow": [*allow, tree] if set(free) & set(EDITS) else allow,
             "deny": list(config.get("denied", ())),
@@ -241,9 +241,9 @@ def files(
 ONE_CALL = {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
 
 
-def _command(hook: Path) -> dict[str, Any]:
+def _command(program: Path) -> dict[str, Any]:
     # exit code 2 blocks the call, others let it pass: also where there is no Python
-    command = f"python3 -I {shlex.quote(str(hook))} || exit 2"
+    command = f"python3 -I {shlex.quote(str(program))} || exit 2"
     return {"type": "command", "command": command, "timeout": 60}
 
 

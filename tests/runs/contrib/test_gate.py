@@ -7,6 +7,7 @@ or later) all is tried with that, too, and a scripted model.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import sys
@@ -15,22 +16,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
-from runs.contrib.coding import gate, gate_hook
+from runs.contrib.coding import gate, hook
 from runs.contrib.coding.cli_presets import PRESETS
 from runs.contrib.coding.command_config import check
+from runs.contrib.coding.hearing import Talk
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.git.housekeeping import workspace_path
-from runs.models import WorkOrder
+from runs.models import Run, WorkOrder
 from runs.workflows import ConfigInvalid
 from tests.conftest import fresh, pause_of, state_at_head
 from tests.databases.whole import file_database as file_database
-from tests.servers.messages_endpoint import wanting
+from tests.servers.models.messages import wanting
 from tests.worlds.repositories import git, make_repository
 
 STAND_IN = Path(__file__).resolve().parents[2] / "programs" / "gated.py"
@@ -205,16 +209,43 @@ def test_a_call_that_may_have_been_made_is_asked_about_again(agent, ordered, ana
     assert (order.latest_run.status, outside.read_text()) == ("completed", "made\n")
 
 
+def test_a_worker_that_is_lost_after_the_call_was_allowed_lets_no_second_one_make_it(
+    agent, ordered, ana, monkeypatch, tmp_path
+):
+    outside = tmp_path / "outside.txt"
+    agent([bash(f"echo made >> {outside}")])
+    order = ordered()
+
+    runs_of = Run.objects.filter(pk=order.latest_run_id)
+
+    def lost(talk: Talk) -> None:
+        """The others hold this worker for lost, and what it comes to does not count any more."""
+        runs_of.update(lease_until=timezone.now() - dt.timedelta(hours=1))
+        lost_runs.take_back(now=timezone.now())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Talk, "close", lost)
+        decide(order, ana, decision="approve")
+    assert outside.read_text() == "made\n"
+    assert fresh(order).latest_run.lost_attempts == 1
+    runs_of.update(due_at=timezone.now())
+    order = work(order)
+    assert order.latest_run.status == "paused", order.latest_run.error
+    assert "may have been made already" in pause_of(order).content
+    order = decide(order, ana, decision="approve")  # it may be made again, says a person
+    assert (order.latest_run.status, outside.read_text()) == ("completed", "made\nmade\n")
+
+
 ASKED = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
 
 
 def decision(folder: Path, monkeypatch: Any, asked: Any, **answer: Any) -> str:
     """What the hook says, of a start that has an answer to the call t1."""
-    monkeypatch.setattr(gate_hook, "HERE", str(folder))
+    monkeypatch.setattr(hook, "HERE", str(folder))
     known = {"id": "t1", "allow": True, "input": {"command": "ls -l"}, "reason": ""}
-    known["digest"] = gate_hook.digest("Bash", {"command": "ls"})
+    known["digest"] = hook.digest("Bash", {"command": "ls"})
     gate = {"free": ["Read"], "start": "a", "answer": {**known, **answer} if answer else None}
-    said = gate_hook.decide({**ASKED, **asked}, gate)
+    said = hook.decide({**ASKED, **asked}, gate)
     return str(said["permissionDecision"]) if said else ""
 
 

@@ -1,0 +1,1 @@
+"""Endpoints of scripted models, in the protocols of their vendors."""
