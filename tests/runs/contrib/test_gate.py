@@ -49,7 +49,8 @@ def bash(command: str) -> dict[str, Any]:
 @pytest.fixture(params=["stand-in", *(["claude"] if CLAUDE else [])])
 def agent(request, tmp_path, settings, monkeypatch):
     """`agent(calls, **policy)` sets the agent that writes code: it wants these calls."""
-    folder, closing = tmp_path / "control", []
+    folder: Path = tmp_path / "control"
+    closing: list[Any] = []
     folder.mkdir()
 
     def script(calls: list[dict[str, Any]], **policy: Any) -> Path:
@@ -99,7 +100,8 @@ def ordered(file_database, transactional_db, make_order, tmp_path):
 
 
 def work(order: WorkOrder) -> WorkOrder:
-    while advance(fresh(order).latest_run_id, budget=120):
+    run_id = fresh(order).latest_run_id
+    while run_id and advance(run_id, budget=120):
         pass
     return fresh(order)
 
@@ -115,7 +117,9 @@ def decide(order: WorkOrder, by: Any, **decision: Any) -> WorkOrder:
 
 def files_of(order: WorkOrder) -> dict[str, str]:
     """What the order's branch holds beside its README."""
-    folder = workspace_path(fresh(order).latest_run)
+    run = fresh(order).latest_run
+    assert run is not None
+    folder = workspace_path(run)
     names = git(folder, "ls-tree", "-r", "--name-only", "HEAD").split()
     return {name: git(folder, "show", f"HEAD:{name}") for name in names if name != "README.md"}
 

@@ -291,3 +291,24 @@ def test_an_exit_code_and_a_signal_are_answers(workspace):
     workspace.restore()
     assert workspace.run(["sh", "-c", "echo out; echo err >&2; exit 3"]).returncode == 3
     assert workspace.run(["sh", "-c", "kill -9 $$"]).returncode == -9
+
+
+def test_a_file_of_the_home_folder_is_read_and_written_where_it_is_and_links_lead_nowhere(
+    workspace, tmp_path
+):
+    workspace.restore()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.json").write_text("not the program's to show")
+    home = workspace.write_home("sessions/one/a.json", "first").parents[2]
+    assert workspace.read_home("sessions/*/a.json", most=100) == "first"
+    assert workspace.read_home("sessions/*/a.json", most=4) == ""
+    shutil.rmtree(home / "sessions" / "one")
+    (home / "sessions" / "one").symlink_to(outside)
+    (home / "sessions" / "two").mkdir()
+    (home / "sessions" / "two" / "a.json").symlink_to(outside / "a.json")
+    assert workspace.read_home("sessions/*/a.json", most=100) == ""
+    workspace.write_home("sessions/one/a.json", "second")
+    workspace.write_home("sessions/two/a.json", "third")
+    assert (outside / "a.json").read_text() == "not the program's to show"
+    assert workspace.read_home("sessions/one/a.json", most=100) == "second"
