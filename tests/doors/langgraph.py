@@ -9,9 +9,10 @@ from typing import Any
 
 from checkpoints import ids as checkpoint_ids
 from hitl.doors.langgraph import server
-from hitl.doors.langgraph.calls import Call, Reply
+from hitl.doors.langgraph.calls import Call, Reply, Streamed
 from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.http import authentication
+from hitl.http.authentication import Caller
 from hitl.live.pump import StreamRefused
 from project.errors import exception_handler
 
@@ -33,15 +34,30 @@ def _shown(path: str) -> str:
     ).lstrip("/")
 
 
+def acted(
+    caller: Caller, method: str, path: str, body: Any = None, *, key: str | None = None
+) -> Reply | Streamed:
+    """What a route does for a caller, with this `Idempotency-Key`; raises as it does."""
+    route, names = server.route_of(method, path)
+    headers = {} if key is None else {"idempotency-key": key}
+    call = Call(
+        by=caller.user,
+        names=names,
+        query={},
+        data=body,
+        headers=headers,
+        problem_of=exception_handler,
+    )
+    return server._act(route, caller, call)
+
+
 def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[int, str]:
     """What a route answers to the token of this header: the status, and the words."""
     caller = authentication.caller_by(authorization.removeprefix("Bearer "), method=method)
     if caller is None:
         return 401, ""
     try:
-        route, names = server.route_of(method, path)
-        call = Call(by=caller.user, names=names, query={}, data=body, problem_of=exception_handler)
-        reply = server._act(route, caller, call)
+        reply = acted(caller, method, path, body)
     except StreamRefused as refused:
         return refused.status, str(refused)
     except Exception as error:

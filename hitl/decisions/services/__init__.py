@@ -11,7 +11,7 @@ from hitl.decisions.errors import (
     RevisionMismatch,
     SeveralQuestions,
 )
-from hitl.decisions.services.pauses import check_open, decide
+from hitl.decisions.services.pauses import check_open, decide, decide_all
 from hitl.decisions.services.work_orders import (
     answer_order,
     answered_before,
@@ -44,6 +44,7 @@ __all__ = [
     "cancel_order",
     "check_open",
     "decide",
+    "decide_all",
     "end_run",
     "find_checkpoint",
     "find_order",

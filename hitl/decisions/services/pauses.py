@@ -6,8 +6,8 @@ down:
 1. `visibility.review_context`: what the person may see, and how they stand to it;
 2. `scopes` and `ReviewContext.seat_for`: whether they may answer so, by the rules;
 3. `answers`: whether the question takes this answer;
-4. `_record`, one transaction: the vote; or the pause closed, the run moved and the decision in the
-   ledger, by `closing.close`.
+4. `_write`, in one transaction: the vote; or the pause closed, the run moved and the decision in
+   the ledger, by `closing.close`.
 
 Until then nothing is written, but that an answer's data did not fit.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 from django.db.models import Q
@@ -72,16 +72,39 @@ def decide(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Decision | Vote
     return take(answer, visibility.review_context(pause_id, by))
 
 
+def decide_all(given: Sequence[tuple[uuid.UUID, Answer]], *, by: Actor) -> list[Decision | Vote]:
+    """Record answers to several questions in one transaction: all of them, or none.
+
+    Raises as `decide`, for the first that is not taken.
+    """
+    return _take([(answer, visibility.review_context(key, by)) for key, answer in given])
+
+
 def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     """`decide` on a pause that was looked up for whoever answers, `answerable`."""
+    return _take([(answer, context)])[0]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """An answer that the rules take."""
+
+    pause: Pause
+    answer: Answer
+    context: AnyReviewContext
+    seat: Actor
+
+
+def _take(given: Sequence[tuple[Answer, AnyReviewContext]]) -> list[Decision | Vote]:
     while True:  # as often as others vote meanwhile, at most once for each approval
         try:
-            return _take(answer, context)
+            return _record([_judge(answer, context) for answer, context in given])
         except voting.VotedMeanwhile:
-            context.look_again()
+            for _, context in given:
+                context.look_again()
 
 
-def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
+def _judge(answer: Answer, context: AnyReviewContext) -> _Judged:
     # to end work that waits is no answer; who may do that, `end_run`'s doors say
     if answer.action != CANCEL:
         scopes.check_answer()
@@ -104,18 +127,28 @@ def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
     answer = replace(answer, factor=step_up.proven(pause, answer.action, context.by))
+    return _Judged(pause, answer, context, seat)
+
+
+def _record(judged: Sequence[_Judged]) -> list[Decision | Vote]:
+    recorded: list[Decision | Vote] = []
     try:
-        return _record(pause, answer, by=context.by, seat=seat, seen=context.votes)
+        with transaction.atomic(durable=True):
+            for each in judged:
+                recorded.append(_write(each))
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
         raise
     except PauseClosed as lost:
+        closed = judged[len(recorded)]
+        pause = closed.pause
         pause.refresh_from_db()
         check_open(pause)
         # still open, but claimed at this very moment
-        context.check_claim()
+        closed.context.check_claim()
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
+    return recorded
 
 
 def _check_not_asked_by_it(pause: Pause) -> None:
@@ -175,15 +208,13 @@ def check_open(pause: Pause) -> None:
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause))
 
 
-@transaction.atomic(durable=True)
-def _record(
-    pause: Pause, answer: Answer, *, by: Actor, seat: Actor, seen: Sequence[Vote]
-) -> Decision | Vote:
-    """Close the question with a person's answer.
+def _write(judged: _Judged) -> Decision | Vote:
+    """Close the question with a person's answer. Call inside a transaction.
 
-    A vote after which others are missing stays alone. `seen` are the votes that the answer was
-    judged with.
+    A vote after which others are missing stays alone.
     """
+    pause, answer, by, seat = judged.pause, judged.answer, judged.context.by, judged.seat
+    seen = judged.context.votes
     votes: list[Vote] = []
     if policy.quorum(pause) > 1:
         vote, votes = voting.cast(pause, answer, by=by, seat=seat, seen=seen)

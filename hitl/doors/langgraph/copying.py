@@ -7,7 +7,7 @@ from django.db import transaction
 
 from checkpoints.export import thread_document
 from checkpoints.state import codec
-from hitl.doors.langgraph import threads
+from hitl.doors.langgraph import keys, threads
 from hitl.doors.langgraph.calls import Call, Given, Reply
 from hitl.live.pump import StreamRefused
 from hitl.threads import export
@@ -34,7 +34,12 @@ def copy(call: Call) -> Reply:
     document = thread_document.read(text.encode(), limit=settings.WAYSTATION_IMPORT_BYTES)
     metadata = threads.metadata_of(thread)
     team = call.by.groups.filter(pk=thread.team_id).first()
-    with transaction.atomic(durable=True):
-        made = export.load(document, owner=call.by, team=team).thread
-        threads.keep(made, made.pk, metadata)
-    return Reply(data=threads.shown([threads.find_by(call, made.pk)])[0])
+
+    def act() -> keys.Begun:
+        with transaction.atomic(durable=True):
+            made = export.load(document, owner=call.by, team=team).thread
+            threads.keep(made, made.pk, metadata)
+        return made.pk, made.pk
+
+    made, _ = keys.once(call, act)
+    return Reply(data=threads.shown([threads.by_key(call, made)])[0])

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from checkpoints import lineage
 from checkpoints.database import clock
 from checkpoints.models import Thread
-from hitl.decisions.services import NotFound
+from hitl.decisions.services import AlreadyAnswered, NotFound
 from hitl.doors.langgraph import assistants, replies, segments, starting, states, threads
-from hitl.doors.langgraph.calls import Call, Given, Reply, invalid
+from hitl.doors.langgraph.calls import Call, Given, Reply, invalid, key_of
 from hitl.doors.langgraph.segments import Segment
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphRun
 from hitl.threads import messages
+from runs.models import QueuedTurn, Run
+from runs.states import PAUSED, RunEnded
+from runs.threads.message_queue import NotWaiting
 
 
 class StateIn(Given):
@@ -102,8 +107,13 @@ def listed(call: Call) -> Reply:
 
 
 class CancelIn(Given):
-    thread_id: str
-    run_ids: list[str] = Field(min_length=1, max_length=100)
+    thread_id: str = ""
+    run_ids: list[str] = Field(default=[], max_length=100)
+    status: Literal["", "pending", "running", "all"] = ""
+
+
+AT_ONCE = 200
+"""Runs that one request by status ends."""
 
 
 def cancel(call: Call) -> Reply:
@@ -117,14 +127,53 @@ def cancel(call: Call) -> Reply:
 
 
 def cancel_many(call: Call) -> Reply:
-    """The same of some runs of a thread, by their ids; those that have ended stay as they are."""
+    """The same of a thread's runs by their ids, or of one's own threads by status; those that have
+    ended stay as they are.
+    """
     _check_action(call)
     given = call.body(CancelIn)
+    if given.status:
+        if given.run_ids:
+            raise invalid("Send run_ids or a status, not both.")
+        return _cancel_by_status(call, given)
+    if not given.run_ids or not given.thread_id:
+        raise invalid("Send thread_id and run_ids, or a status.")
     names = [{"thread_id": given.thread_id, "run_id": key} for key in given.run_ids]
     for thread, segment in [find(replace(call, names=each)) for each in names]:
         if not segments.find(thread.pk, segment.wire_id).is_over:  # one may end another
             _cancel(call, thread, segment)
     return Reply(status=204)
+
+
+def _cancel_by_status(call: Call, given: CancelIn) -> Reply:
+    """Of the caller's own threads: a colleague's work is ended one by one. What asks has ended on
+    the wire, and goes on waiting.
+    """
+    rows = threads.visible(call).filter(owner=call.by)
+    if given.thread_id:
+        rows = rows.filter(pk=threads.find_by(call, key_of(given.thread_id, "thread_id")).pk)
+    ended = 0
+    for thread, segment in _at_work(rows, given.status):
+        if ended == AT_ONCE:
+            raise StreamRefused(409, "more_left", f"{AT_ONCE} were cancelled, and more are left.")
+        with suppress(RunEnded, AlreadyAnswered, NotWaiting):  # by itself meanwhile
+            _cancel(call, thread, segment)
+            ended += 1
+    return Reply(status=204)
+
+
+def _at_work(rows: Any, status: str) -> Iterator[tuple[Thread, Segment]]:
+    """Messages in the line first, or the end of a run would begin them."""
+    wanted = segments.AT_WORK if status == "all" else {status}
+    waiting = QueuedTurn.objects.waiting().filter(thread__in=rows).order_by("pk")
+    live = Run.objects.live().filter(thread__in=rows).exclude(status=PAUSED).order_by("pk")
+    for turn in waiting.select_related("thread")[: AT_ONCE + 1]:
+        if segments.PENDING in wanted:
+            yield turn.thread, segments.waiting(turn)
+    for run in live.select_related("thread")[: AT_ONCE + 1]:
+        segment = segments.of_run(run)[-1]
+        if segment.status in wanted:
+            yield run.thread, segment
 
 
 def _check_action(call: Call) -> None:

@@ -135,8 +135,8 @@ def _end(run: Run) -> str:
 
 def of_thread(thread_id: uuid.UUID, *, enough: int) -> list[Segment]:
     """A thread's newest segments, newest first: those of the runs that give `enough`."""
-    waiting = QueuedTurn.objects.waiting().filter(thread=thread_id)
-    segments = [_waiting(turn) for turn in reversed(waiting)]
+    line = QueuedTurn.objects.waiting().filter(thread=thread_id)
+    segments = [waiting(turn) for turn in reversed(line)]
     for run in Run.objects.filter(thread=thread_id).order_by("-id").iterator():
         if len(segments) >= enough:
             break
@@ -144,7 +144,7 @@ def of_thread(thread_id: uuid.UUID, *, enough: int) -> list[Segment]:
     return segments
 
 
-def _waiting(turn: QueuedTurn) -> Segment:
+def waiting(turn: QueuedTurn) -> Segment:
     """A message that has begun no run."""
     status = {"waiting": PENDING, "refused": ERROR}.get(turn.status, INTERRUPTED)
     return Segment(
@@ -166,7 +166,7 @@ def find(thread_id: uuid.UUID, wire_id: uuid.UUID) -> Segment:
         return replace(of_run(run)[0], wire_id=wire_id)
     turn = QueuedTurn.objects.filter(pk=wire_id, thread=thread_id).select_related("run").first()
     if turn is not None:
-        return of_run(turn.run)[0] if turn.run is not None else _waiting(turn)
+        return of_run(turn.run)[0] if turn.run is not None else waiting(turn)
     decision = Decision.objects.filter(pk=wire_id, undoes=None).select_related("pause__run").first()
     vote = Vote.objects.filter(pk=wire_id).select_related("pause__run").first()
     pause = decision.pause if decision else vote.pause if vote else None

@@ -13,15 +13,16 @@ from hitl.decisions.services import (
     NotPaused,
     SeveralQuestions,
     answered_before,
-    decide,
+    decide_all,
     end_run,
 )
-from hitl.doors.langgraph import assistants, interrupts, replies, segments, threads
+from hitl.doors.langgraph import assistants, interrupts, keys, replies, segments, threads
 from hitl.doors.langgraph.calls import Call, Given, invalid, key_of
 from hitl.doors.langgraph.segments import Segment
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphRun
 from hitl.threads import messages
+from runs import keyed
 from runs.models import Pause, Run, Template
 from runs.security import scopes
 from runs.threads.turns import Turn
@@ -104,20 +105,25 @@ def read(call: Call) -> RunIn:
 def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
     """Start a run, or answer what the thread asks. Raises as `messages.say` and `decide`."""
     given = read(call)
-    thread = _thread(call, given)
     command = given.command or Command()
     if command.update is not None or command.goto not in {None, END}:
         raise invalid("command: only resume, and goto __end__, are taken here.")
     if given.command is not None and given.input is not None:
         raise invalid("Send input or a command, not both.")
-    if command.goto == END:
-        segment = end(call, thread)
-    elif given.command is not None:
-        segment = segments.find(thread.pk, answer(call, thread, command.resume))
-    else:
-        segment = segments.find(thread.pk, _start(call, thread, given))
-    note(thread, segment.wire_id, given.metadata)
-    return thread, segment, given
+
+    def act() -> keys.Begun:
+        thread = _thread(call, given)
+        if command.goto == END:
+            wire = end(call, thread).wire_id
+        elif given.command is not None:
+            wire = answer(call, thread, command.resume)
+        else:
+            wire = _start(call, thread, given)
+        note(thread, wire, given.metadata)
+        return thread.pk, wire
+
+    thread_id, wire = keys.once(call, act)
+    return threads.by_key(call, thread_id), segments.find(thread_id, wire), given
 
 
 def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> None:
@@ -129,6 +135,12 @@ def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> Non
 
 
 def _thread(call: Call, given: RunIn) -> Thread:
+    """The thread of a new run. One that is made for it uses no request's key up."""
+    with keyed.at_work(None):
+        return _found_or_made(call, given)
+
+
+def _found_or_made(call: Call, given: RunIn) -> Thread:
     if "thread_id" not in call.names:
         return threads.made(call, None, {}, known=False)
     try:
@@ -212,8 +224,8 @@ def last_said(listed: Any) -> str | None:
 
 
 def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
-    """Answer what a thread asks: one value, or one for each interrupt by its id. Gives the id of
-    the first answer.
+    """Answer what a thread asks: one value, or one for each interrupt by its id, all or none.
+    Gives the id of the first answer.
     """
     scopes.check_answer()
     pauses = messages.open_on(thread.pk)
@@ -228,9 +240,8 @@ def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
         chosen = [(pauses[0], value)]
     else:
         raise _closed(thread, None)
-    given = [(pause, replies.answer_to(pause, one)) for pause, one in chosen]
-    recorded = [decide(pause.pk, reply, by=call.by) for pause, reply in given]
-    return recorded[0].pk
+    given = [(pause.pk, replies.answer_to(pause, one)) for pause, one in chosen]
+    return decide_all(given, by=call.by)[0].pk
 
 
 def is_id(key: Any) -> bool:

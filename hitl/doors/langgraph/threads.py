@@ -63,6 +63,14 @@ def find_by(call: Call, wire: uuid.UUID) -> Thread:
     return thread
 
 
+def by_key(call: Call, thread_id: uuid.UUID) -> Thread:
+    """A thread by this server's own id. Raises NotFound."""
+    thread: Thread | None = visible(call).select_related("langgraph").filter(pk=thread_id).first()
+    if thread is None:
+        raise NotFound("There is no such thread.")
+    return thread
+
+
 def sees(call: Call, thread_id: uuid.UUID) -> bool:
     """Whether a call may still see a thread."""
     return bool(visible(call).filter(pk=thread_id).exists())

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from hitl.decisions import visibility
 from hitl.decisions.services import NotFound
-from hitl.doors.langgraph import segments, starting, states, threads
+from hitl.doors.langgraph import keys, segments, starting, states, threads
 from hitl.doors.langgraph.calls import Call, Given, Reply, invalid, key_of, read
 from hitl.doors.langgraph.protocol import events, tree
 from hitl.doors.langgraph.threads import wire_id
@@ -190,14 +190,18 @@ def _respond(call: Call) -> dict[str, Any]:
         if not starting.is_id(entry.interrupt_id):
             raise Refused("no_such_interrupt", "There is no such interrupt.")
     thread = threads.find(call)
+    values = {entry.interrupt_id: entry.response for entry in answers}
+
+    def act() -> keys.Begun:
+        key = starting.answer(call, thread, values)
+        starting.note(thread, key, given.metadata)
+        return thread.pk, key
+
     try:
-        key = starting.answer(
-            call, thread, {entry.interrupt_id: entry.response for entry in answers}
-        )
+        _, run = keys.once(call, act)
     except starting.NOT_ASKED as error:
         raise Refused("no_such_interrupt", str(error)) from error
-    starting.note(thread, key, given.metadata)
-    return {"run_id": str(key)}
+    return {"run_id": str(run)}
 
 
 def _tree(call: Call) -> dict[str, Any]:

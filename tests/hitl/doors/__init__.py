@@ -1,0 +1,1 @@
+"""Messages, export and erasure of threads."""
