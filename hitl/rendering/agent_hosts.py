@@ -10,6 +10,13 @@ NAME = "waystation"
 """What the server is called there: its tools are `mcp__waystation__…` in Claude Code."""
 PATIENCE_MS = 86_400_000
 """For how long Claude Code waits for a tool: a person may take a day."""
+ASKS = ("request_approval", "ask_human", "wait_for_answer", "withdraw_request")
+"""Tools that only ask: nobody need be asked whether an agent may ask."""
+CLAUDE_PROMPTS = (
+    f'claude -p "…" --permission-prompt-tool mcp__{NAME}__permission_prompt '
+    f"--allowedTools {','.join(f'mcp__{NAME}__{tool}' for tool in ASKS)}"
+)
+"""How Claude Code is started so that people here allow what it may do."""
 
 
 @dataclass(frozen=True)

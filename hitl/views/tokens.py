@@ -172,7 +172,8 @@ def connect(request: HttpRequest) -> HttpResponse:
         query = f"?{urlencode({'team': team})}" if team else ""
         hosts = agent_hosts.configurations(f"{absolute('/mcp')}{query}", secret)
     status = 200 if request.method != "POST" else 201 if secret else 422
-    context = {"form": form, "secret": secret, "hosts": hosts}
+    prompts = agent_hosts.CLAUDE_PROMPTS if secret else ""
+    context = {"form": form, "secret": secret, "hosts": hosts, "prompts": prompts}
     return render(request, "hitl/people/connect.html", context, status=status)
 
 

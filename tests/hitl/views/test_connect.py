@@ -40,6 +40,8 @@ def test_a_token_is_shown_once_in_what_each_host_takes(page, ana):
     assert made.status_code == 201 and "no-store" in made["Cache-Control"]
     claude, codex, cursor, opencode, prompt = texts(made.content.decode())
     assert "--permission-prompt-tool mcp__waystation__permission_prompt" in prompt
+    # else a person is asked whether the agent may ask a person
+    assert "--allowedTools mcp__waystation__request_approval,mcp__waystation__ask_human," in prompt
     servers = [
         json.loads(claude)["mcpServers"]["waystation"],
         json.loads(cursor)["mcpServers"]["waystation"],
