@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -127,3 +128,17 @@ def test_two_people_may_call_their_threads_the_same(server):
         assert answer.status_code == 200 and '"type":"interrupt"' in answer.text
         threads.append(server.call("GET", "/api/v1/threads", token=TOKENS[who])[1]["results"][0])
     assert threads[0]["id"] != threads[1]["id"]
+
+
+def test_of_one_runs_id_sent_many_times_at_once_one_begins(server):
+    """P4: a page that is impatient, or two of its tabs."""
+    hello = {**HELLO, "threadId": "at once", "runId": "1"}
+    before = server.call("GET", "/api/v1/runs", token=TOKENS["ana"])[1]["results"]
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda _: asked(server, "ana", hello), range(8)))
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    told = {answer.text for answer in answers if answer.status_code == 200}
+    assert len(told) == 1 and '"type":"interrupt"' in told.pop()
+    runs = server.call("GET", "/api/v1/runs", token=TOKENS["ana"])[1]["results"]
+    assert len([run for run in runs if run not in before]) == 1
+    assert asked(server, "ana", hello).status_code == 200
