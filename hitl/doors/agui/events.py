@@ -16,7 +16,7 @@ from checkpoints.events.log import Envelope
 from checkpoints.models import Checkpoint, EventKind
 from hitl.doors.langgraph import interrupts, segments
 from hitl.doors.langgraph.protocol import speech
-from hitl.doors.langgraph.protocol.events import shown_key
+from hitl.doors.langgraph.protocol.shown import shown_key
 from hitl.doors.langgraph.segments import Segment
 from hitl.doors.langgraph.values import values_of
 from hitl.threads import messages

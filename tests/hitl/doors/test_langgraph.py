@@ -23,7 +23,7 @@ from hitl.models import Decision, IdempotencyKey, Via
 from runs.models import QueuedTurn, Run, WorkOrder
 from tests.conftest import fresh
 from tests.doors import langgraph
-from tests.runs.engine.crews import ASKING, asked, sub, work_off, worked
+from tests.runs.engine.crews import ASKING, answer, asked, kids, sub, work_off, worked
 from tests.runs.engine.crews import crew as crew
 
 pytestmark = pytest.mark.django_db
@@ -207,3 +207,34 @@ def test_a_line_with_a_name_is_a_channel_and_a_tool_gives_its_message(two_ask):
     assert parts[1]["payload"] == writer["custom"]
     output = parts[2]["output"]
     assert (output["content"], output["status"]) == ("Found", "success")
+
+
+def test_child_runs_have_namespaces_and_end_in_them(two_ask, ana):
+    answer(asked("one"), ana)
+    answer(asked("two"), ana, "cancel")
+    given = following.Filter(channels=["lifecycle", "tasks", "values", "input"])
+    page = log.told_after(two_ask.thread_id, 0)
+    events = following.told(two_ask.thread_id, page, [given])
+    assert [event["seq"] for event in events] == sorted({event["seq"] for event in events})
+    one, two = (f"{name}:{run.pk.hex}" for name, run in sorted(kids(two_ask).items()))
+    below: dict[str, list[str]] = {one: [], two: []}
+    for event in events:
+        if event["params"]["namespace"]:
+            (name,) = event["params"]["namespace"]
+            below[name].append(event["params"]["data"].get("event", event["method"]))
+    assert below == {
+        one: ["started", "interrupted", "running", "values", "completed"],
+        two: ["started", "interrupted", "failed"],
+    }
+    tasks = {
+        event["params"]["data"]["id"]: event["params"]
+        for event in events
+        if event["method"] == "tasks"
+    }
+    assert tasks[one.partition(":")[2]]["data"]["error"] is None
+    assert tasks[two.partition(":")[2]]["data"]["error"]
+    own = following.Filter(channels=["lifecycle"], namespaces=[[one]], depth=0)
+    assert len(following.told(two_ask.thread_id, page, [own])) == 4
+    root = following.Filter(channels=["lifecycle"], namespaces=[[]], depth=0)
+    told = following.told(two_ask.thread_id, page, [root])
+    assert {tuple(event["params"]["namespace"]) for event in told} == {()}

@@ -9,6 +9,13 @@ definitions.edit_template("both-agree", needs_repository=False, steps=[
 definitions.edit_template("two-people", needs_repository=False, steps=[
     {**slow_steps_asking, "review": {"self_approval": False, "edits": True}},
 ])
+definitions.edit_step_template("slow-crew", title="Crew", config={"parallel": True}, sub_steps=[
+    {"step_type": "planning", "name": name, "step_template_slug": "slow-tick"}
+    for name in ("north", "south")
+])
+definitions.edit_template("slow-crew", needs_repository=False, steps=[
+    {"step_type": "execute", "name": "crew", "step_template_slug": "slow-crew"},
+])
 """
 LOADS = (
     PEOPLE

@@ -103,6 +103,15 @@ async def test_words_come_as_messages_and_values_as_they_stand(ana):
         assert state["tasks"][0]["interrupts"][0]["id"] == thread.interrupts[0]["interrupt_id"]
 
 
+async def test_child_runs_are_found_with_how_they_ended(ana):
+    async with ana.threads.stream(assistant_id="slow-crew") as thread:
+        await thread.run.start(input={})
+        async with asyncio.timeout(20):
+            children = [child async for child in thread.subgraphs]
+        assert {child.graph_name for child in children} == {"north", "south"}
+        assert {child.status for child in children} == {"completed"}
+
+
 class Raw:
     """The wire itself, as Ana or somebody else."""
 

@@ -9,34 +9,18 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from checkpoints import ids
 from checkpoints.events.log import Envelope
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from hitl.doors.langgraph import interrupts, segments, states
-from hitl.doors.langgraph.protocol import speech
+from hitl.doors.langgraph.protocol import children, speech
+from hitl.doors.langgraph.protocol.shown import MOST, NOTHING, Told, Wants, shown_key
 from hitl.doors.langgraph.values import values_of
 from hitl.live.subscriptions import TERMINAL
 from hitl.models import Decision
 from runs.models import Pause, Run
-
-MOST = 16
-ROOT: list[str] = []
-"""The namespace of all that a thread's own run does."""
-NOTHING = uuid.UUID(int=0)
-"""An id that no row has."""
-Wants = Callable[[str], bool]
-"""Whether a reader follows a channel: what nobody follows is not loaded."""
-
-
-class Told(NamedTuple):
-    place: int
-    """Among those of one event of the log; from 0, and rising."""
-    channel: str
-    method: str
-    data: Any
 
 
 def number(seq: int, place: int = MOST - 1) -> int:
@@ -52,31 +36,23 @@ def told(event: Envelope, at: dt.datetime | None, wants: Wants) -> Iterator[dict
     """
     at = at or dt.datetime.fromisoformat(event["at"])
     moment = int(at.timestamp() * 1000)
-    for one in _told(event, wants):
-        if wants(one.channel):
+    for one in sorted(_told(event, wants), key=lambda one: one.place):
+        if wants(one.channel, one.namespace):
             yield {
                 "type": "event",
                 "event_id": _id(event, one),
                 "seq": number(event["seq"], one.place),
                 "method": one.method,
-                "params": {"namespace": ROOT, "timestamp": moment, "data": one.data},
+                "params": {"namespace": one.namespace, "timestamp": moment, "data": one.data},
             }
 
 
 def _id(event: Envelope, one: Told) -> str:
     """Of an event that tells how a run stands, with the run, since its clients look there."""
     place = f"{event['thread_id']}-{event['seq']}-{one.place}"
-    if one.channel != "lifecycle" or (run := _run(event)) is None:
+    if one.channel != "lifecycle" or one.namespace or (run := _run(event)) is None:
         return place
     return f"synth:{_segment_at(run, event['seq']).wire_id}:{place}"
-
-
-def shown_key(prefix: str, shown: Any) -> uuid.UUID:
-    """An id that an event names; `NOTHING` where it names none, or cannot be read any more."""
-    try:
-        return ids.parse(prefix, str(shown))
-    except ValueError:
-        return NOTHING
 
 
 def _run(event: Envelope) -> Run | None:
@@ -114,8 +90,10 @@ def _told(event: Envelope, wants: Wants) -> Iterator[Told]:
             yield _lifecycle(3, "interrupted")  # others must answer too
         case EventKind.PAUSE_UPDATED:
             yield _custom(kind, data)
-        case EventKind.LOG if not mark:
-            yield _line(data)
+        case EventKind.LOG:
+            yield from children.noted(event, wants)
+            if not mark:
+                yield _line(data)
     match mark:
         case "asks":
             yield from _asks(data)
@@ -192,6 +170,7 @@ def _checkpoint(checkpoint: Checkpoint | None, wants: Wants) -> Iterator[Told]:
         yield Told(3, "updates", "updates", {"node": checkpoint.node_id, "values": delta})
     if wants("values"):
         yield Told(4, "values", "values", values_of(checkpoint))
+    yield from children.begun(checkpoint)
 
 
 def _asks(data: Any) -> Iterator[Told]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -14,6 +14,7 @@ from checkpoints.models import Event
 from hitl.doors.langgraph import threads
 from hitl.doors.langgraph.calls import Call, Given, Streamed, invalid
 from hitl.doors.langgraph.protocol import events
+from hitl.doors.langgraph.protocol.shown import MOST
 from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.live.hub import hub
 from hitl.live.outages import Outage
@@ -42,15 +43,19 @@ class Filter(Given):
     @property
     def begins_behind(self) -> int:
         """The last event of the log of which the client has all."""
-        seq, place = divmod(self.since, events.MOST)
-        return seq if place == events.MOST - 1 else max(seq - 1, 0)
+        seq, place = divmod(self.since, MOST)
+        return seq if place == MOST - 1 else max(seq - 1, 0)
 
-    def wants(self, channel: str) -> bool:
-        """All that is told is the root's, which only an empty beginning has."""
-        if self.namespaces and [] not in self.namespaces:
-            return False
+    def wants(self, channel: str, namespace: Sequence[str] = ()) -> bool:
         by_name = channel.startswith(f"{CUSTOM}:") and CUSTOM in self.channels
-        return channel in self.channels or by_name
+        return (channel in self.channels or by_name) and self._reaches(list(namespace))
+
+    def _reaches(self, namespace: list[str]) -> bool:
+        return any(
+            namespace[: len(beginning)] == beginning
+            and (self.depth is None or len(namespace) - len(beginning) <= self.depth)
+            for beginning in self.namespaces or [[]]
+        )
 
 
 def checked(given: Filter) -> Filter:
@@ -100,8 +105,8 @@ def told(
     times = dict(rows.values_list("seq", "at"))
     since = min((given.since for given in filters), default=0)
 
-    def wants(channel: str) -> bool:
-        return any(given.wants(channel) for given in filters)
+    def wants(channel: str, namespace: Sequence[str] = ()) -> bool:
+        return any(given.wants(channel, namespace) for given in filters)
 
     return [
         shown

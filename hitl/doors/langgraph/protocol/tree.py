@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from runs.models import Run
@@ -25,6 +26,12 @@ def of(run: Run, namespace: tuple[str, ...] = ()) -> dict[str, Any]:
         "status": STATUS.get(run.status, "running"),
         "graph_name": run.frozen.template_slug or "",
         "children": [
-            of(child, (*namespace, f"{child.child_name}:{child.pk.hex}")) for child in children
+            of(child, (*namespace, namespace_part(child.child_name, child.pk)))
+            for child in children
         ],
     }
+
+
+def namespace_part(name: str, key: uuid.UUID) -> str:
+    """A child run in a namespace; a client reads the name up to the first colon."""
+    return f"{name.replace(':', '-')}:{key.hex}"
