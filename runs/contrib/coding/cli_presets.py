@@ -18,6 +18,8 @@ _CLAUDE = [
     # settings of the repository could allow what a person is to be asked about
     "--setting-sources",
     "user",
+    "--append-system-prompt",
+    "If the repository has a CLAUDE.md or an AGENTS.md, read it first.",
 ]
 _GATED = [*_CLAUDE, "--settings", "{gate}", "--tools", ",".join(_TOOLS)]
 CLAUDE_CODE: dict[str, Any] = {

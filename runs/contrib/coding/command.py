@@ -153,7 +153,7 @@ def run_agent(
     if pending:
         decided = gate.answered(context, pending)
         if not isinstance(decided, Answer):
-            again = replace(pending, number=pending.number + 1, run=context.run_id)
+            again = replace(pending, number=pending.number + 1, execution=context.key)
             return Deferred(pending=again, verdict=decided, said="")
         answer = decided
     secrets = secrets_of(context)
@@ -195,7 +195,7 @@ def _pending(
         tool=call.name,
         arguments=call.arguments,
         digest=digest(call.name, call.arguments),
-        run=context.run_id,
+        execution=context.key,
         start=start,
         usage=usage,
     )

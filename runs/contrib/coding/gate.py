@@ -20,6 +20,7 @@ Configuration of a step, or of WAYSTATION_CODER:
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import shlex
@@ -74,8 +75,8 @@ class Pending:
     arguments: Mapping[str, Any]
     digest: str
     """Of the call as the agent wants it."""
-    run: str
-    """The decision counts in this run alone."""
+    execution: str
+    """`Context.key` of the execution that asks: the decision counts in that one alone."""
     start: str
     """The commit that the work began at."""
     usage: Mapping[str, float] = field(default_factory=dict)
@@ -84,8 +85,10 @@ class Pending:
     @property
     def call(self) -> Call:
         """What a person is asked about."""
+        # ids of agents may come again in another execution
+        execution = hashlib.sha256(self.execution.encode()).hexdigest()[:8]
         return Call(
-            id=f"{self.id}.{self.number}"[-decisions.LONGEST_ID :],
+            id=f"{self.id}.{execution}.{self.number}"[-decisions.LONGEST_ID :],
             tool=self.tool,
             arguments=self.arguments,
             risk="high",
@@ -180,7 +183,7 @@ def answered(context: Context, pending: Pending) -> Answer | Verdict:
         why = decisions.rejected(context, context.step).get(pending.call.id, "")
         return Answer(allow=False, reason=f"A person rejected this call: {why}")
     mark = f"gate.{pending.number}"
-    if pending.run != context.run_id or context.recorded([mark]):
+    if pending.execution != context.key or context.recorded([mark]):
         return Verdict(ask=True, why=_AGAIN)
     # before the agent can act on it: a worker that is lost from here on allows it no second time
     context.once(mark, lambda: {"decision": made[0].decision_id})

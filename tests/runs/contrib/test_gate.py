@@ -47,7 +47,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["stand-in", *(["claude"] if CLAUDE else [])])
-def agent(request, tmp_path, settings, monkeypatch):
+def agent(request, file_database, transactional_db, tmp_path, settings, monkeypatch):
     """`agent(calls, **policy)` sets the agent that writes code: it wants these calls."""
     folder: Path = tmp_path / "control"
     closing: list[Any] = []
@@ -89,7 +89,7 @@ def agent(request, tmp_path, settings, monkeypatch):
 
 
 @pytest.fixture
-def ordered(file_database, transactional_db, make_order, tmp_path):
+def ordered(make_order, tmp_path):
     repository = make_repository(tmp_path / "project", {"README.md": "# Project\n"})
 
     def order() -> WorkOrder:
@@ -151,6 +151,28 @@ def test_a_rejected_call_is_not_made_and_its_reason_is_told_to_the_agent(agent, 
     assert order.latest_run.status == "completed"
     assert files_of(order) == {}
     assert "Not on a Friday." in state_at_head(order.thread_id)["said"]
+
+
+def test_a_step_of_its_own_asks_anew_in_each_round_and_leaves_no_change_where_it_is_to_leave_none(
+    agent, make_order, ana, settings, tmp_path
+):
+    """The ids of the agent's calls are the same in both rounds."""
+    agent([bash("echo made > made.txt")], into="said", changes="discard", prompt="{{request}}")
+    config = json.loads(Path(settings.WAYSTATION_CODER).read_text())
+    definitions.edit_step_template("own", title="Own", function="command", config=config)
+    step = {"step_type": "execute", "name": "own", "step_template_slug": "own"}
+    definitions.edit_template("own", steps=[{**step, "pause_after": True, "pause_phase": "looking"}])
+    repository = make_repository(tmp_path / "project", {"README.md": "# Project\n"})
+    words = {"title": "Greet", "request": "Greet.", "repository_url": str(repository)}
+    order = decide(work(make_order("own", **words)), ana, decision="approve")
+    assert (pause_of(order).calls, files_of(order)) == ([], {})
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="again"), by=ana)
+    order = work(order)
+    assert pause_of(order).calls[0]["arguments"]["command"] == "echo made > made.txt"
+    order = decide(order, ana, decision="reject", reason="Once is enough.")
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
+    assert (work(order).latest_run.status, files_of(order)) == ("completed", {})
+    assert "Once is enough." in state_at_head(order.thread_id)["said"]
 
 
 def test_another_worker_goes_on_where_the_first_one_asked(agent, ordered, ana, settings, tmp_path):
