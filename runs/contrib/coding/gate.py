@@ -230,8 +230,6 @@ def files(
             "allow": [*allow, tree] if set(free) & set(EDITS) else allow,
             "deny": list(config.get("denied", ())),
         },
-        # several calls in one answer cannot be deferred
-        "env": {"CLAUDE_CODE_EXTRA_BODY": json.dumps(ONE_CALL)},
     }
     found = {"gate": str(workspace.scratch("gate-settings.json", json.dumps(settings)))}
     if pending:
@@ -239,9 +237,6 @@ def files(
         name = f".claude/projects/waystation/{pending.session}.jsonl"
         found["session"] = str(workspace.write_home(name, text))
     return found
-
-
-ONE_CALL = {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
 
 
 def _command(program: Path) -> dict[str, Any]:
