@@ -161,7 +161,9 @@ def test_a_step_of_its_own_asks_anew_in_each_round_and_leaves_no_change_where_it
     config = json.loads(Path(settings.WAYSTATION_CODER).read_text())
     definitions.edit_step_template("own", title="Own", function="command", config=config)
     step = {"step_type": "execute", "name": "own", "step_template_slug": "own"}
-    definitions.edit_template("own", steps=[{**step, "pause_after": True, "pause_phase": "looking"}])
+    definitions.edit_template(
+        "own", steps=[{**step, "pause_after": True, "pause_phase": "looking"}]
+    )
     repository = make_repository(tmp_path / "project", {"README.md": "# Project\n"})
     words = {"title": "Greet", "request": "Greet.", "repository_url": str(repository)}
     order = decide(work(make_order("own", **words)), ana, decision="approve")
