@@ -20,8 +20,8 @@ _CLAUDE = [
     "user",
     "--append-system-prompt",
     # of several calls in one answer only the last can wait for a person
-    "If the repository has a CLAUDE.md or an AGENTS.md, read it first. Call Bash and WebFetch alone, "
-    "never together with other tools.",
+    "If the repository has a CLAUDE.md or an AGENTS.md, read it first. Call Bash and WebFetch "
+    "alone, never together with other tools.",
 ]
 _GATED = [*_CLAUDE, "--settings", "{gate}", "--tools", ",".join(_TOOLS)]
 CLAUDE_CODE: dict[str, Any] = {
