@@ -174,6 +174,7 @@ class Graph:
                                 "graph": self.name,
                                 "node": "/".join([*_names(namespace), node]),
                                 "update": _cut(update),
+                                **({"namespace": list(namespace)} if namespace else {}),
                             },
                         )
 

@@ -15,7 +15,14 @@ async function overRuns() {
   for await (const part of client.runs.stream(thread, "slow-talk", options)) parts.push(part);
   const [asked] = parts.at(-1).data.__interrupt__;
   const values = await client.runs.wait(thread, "slow-talk", { command: { resume: "Rome" } });
+  const followed = [];
+  const whole = { lastEventId: "-", streamMode: "lifecycle" };
+  for await (const { data } of client.threads.joinStream(thread, whole)) {
+    followed.push(data.status ?? "begun");
+    if (followed.length === 4) break;
+  }
   return {
+    followed,
     question: asked.value.action_request.args.question,
     said: values.messages.at(-1).content,
     runs: (await client.runs.list(thread)).map((run) => run.status),

@@ -11,7 +11,7 @@ from django.conf import settings
 from hitl.doors.admission import Send
 
 METHODS = b"GET, POST, PATCH, DELETE"
-TAKEN = b"authorization, content-type, last-event-id, prefer, x-api-key"
+TAKEN = b"authorization, content-type, idempotency-key, last-event-id, prefer, x-api-key"
 SHOWN = b"Content-Location, Location, X-Pagination-Next, X-Pagination-Total"
 
 

@@ -168,14 +168,19 @@ def test_runs_are_cancelled_by_status_on_threads_of_ones_own(crew, ana, ben, tea
         sent(ana, "POST", "/runs/cancel", {"status": "all", "thread_id": str(uuid.uuid4())})
 
 
-def told(order: WorkOrder, *drafts: tuple[EventKind, dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the event protocol has of some events of a run, behind those that are there."""
+def told(
+    order: WorkOrder, *drafts: tuple[EventKind, dict[str, Any]], of: str = "data"
+) -> list[dict[str, Any]]:
+    """What the event protocol has of some events of a run, behind those that are there: its data,
+    or its `params`.
+    """
     seq = Thread.objects.values_list("last_seq", flat=True).get(pk=order.thread_id)
     with transaction.atomic():
         log.append(order.thread_id, order.latest_run.pk, list(drafts))
     given = following.Filter(channels=sorted(following.CHANNELS))
     page = log.told_after(order.thread_id, seq)
-    return [event["params"]["data"] for event in following.told(order.thread_id, page, [given])]
+    events = [event["params"] for event in following.told(order.thread_id, page, [given])]
+    return events if of == "params" else [params["data"] for params in events]
 
 
 def test_what_a_graph_says_ends_with_its_node(two_ask):
@@ -238,3 +243,13 @@ def test_child_runs_have_namespaces_and_end_in_them(two_ask, ana):
     root = following.Filter(channels=["lifecycle"], namespaces=[[]], depth=0)
     told = following.told(two_ask.thread_id, page, [root])
     assert {tuple(event["params"]["namespace"]) for event in told} == {()}
+
+
+def test_a_graph_within_a_graph_has_the_namespace_that_langgraph_gave_it(two_ask):
+    line = {"message": "tools/model is done", "graph": "mail", "node": "tools/model"}
+    inner = {**line, "namespace": ["tools:1f"], "update": {"said": "Hello"}}
+    parts = told(two_ask, (EventKind.LOG, line), (EventKind.LOG, inner), of="params")
+    within = [part["data"] for part in parts if part["namespace"] == ["tools:1f"]]
+    assert [part.get("name", part.get("node")) for part in within] == ["model"] * 3
+    assert within[1] == {"node": "model", "values": {"said": "Hello"}}
+    assert len(parts) == 5

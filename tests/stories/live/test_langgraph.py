@@ -350,6 +350,12 @@ SCOPES: list[tuple[Any, ...]] = [
     ("read", "POST", "/threads", {}, 403),
     ("read", "POST", "/threads/search", {}, 200),
     ("read", "POST", "/runs", {"assistant_id": "slow-talk", "input": {"input": "x"}}, 403),
+    ("read", "POST", f"/threads/{uuid.UUID(int=5)}/copy", {}, 403),
+    ("read", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 404),
+    ("read", "POST", "/runs/cancel", {"status": "all"}, 403),
+    ("answer", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 403),
+    ("answer", "POST", f"/threads/{uuid.UUID(int=5)}/copy", {}, 403),
+    ("nobody", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 401),
     ("ask", "POST", "/threads", {}, 200),
     ("ask", "DELETE", f"/threads/{uuid.UUID(int=5)}", None, 403),
     ("answer", "POST", "/threads", {}, 403),
@@ -376,7 +382,8 @@ def test_what_is_not_here_says_so(server: SlowStack):
         page = {"Origin": "https://ui.example"}
         asked = http.options("/threads", headers=page)
         assert asked.headers["access-control-allow-origin"] == page["Origin"]
-        assert "x-api-key" in asked.headers["access-control-allow-headers"]
+        taken = asked.headers["access-control-allow-headers"].split(", ")
+        assert {"x-api-key", "idempotency-key", "last-event-id"} <= set(taken)
         refused = http.post("/threads", headers=page, json={})
         assert (refused.status_code, refused.headers["vary"]) == (401, "Origin")
         elsewhere = {"Origin": "https://evil.example", "x-api-key": str(TOKENS["ana"])}

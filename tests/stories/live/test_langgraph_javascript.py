@@ -34,6 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
 def test_the_package_starts_answers_and_reads_over_every_wire(server: SlowStack, tmp_path: Path):
     told = came(tmp_path, server, "langgraph_sdk.mjs")
     assert told["runs"] == {
+        "followed": ["begun", "run_done"] * 2,
         "question": "Which city?",
         "said": "Rome it is.",
         "runs": ["success", "success"],

@@ -1,9 +1,11 @@
-"""Child runs in the protocol: each has a namespace of its own, and is told as the log of the run
-above tells of it: begun, asking, answered, ended. What it says at work is on its own thread.
+"""Namespaces in the protocol. A child run has one of its own, and is told as the log of the run
+above tells of it: begun, asking, answered, ended; what it says at work is on its own thread. A
+graph within the graph of a step has that which LangGraph gave it, with each node that is done.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +30,22 @@ def begun(checkpoint: Checkpoint) -> Iterator[Told]:
     for place, child in zip(range(AFTER_VALUES, MOST), listed, strict=False):
         key = shown_key(Run.PREFIX, child["run_id"])
         yield _lifecycle(place, [tree.namespace_part(child["name"], key)], "started")
+
+
+def nodes(event: Envelope) -> Iterator[Told]:
+    """A node of a graph within a graph, where a line of the log says that it is done."""
+    data = event["data"]
+    namespace = data.get("namespace")
+    if "node" not in data or not isinstance(namespace, list) or not namespace:
+        return
+    name = str(data["node"]).rpartition("/")[2]
+    key = uuid.uuid5(uuid.NAMESPACE_OID, f"{event['thread_id']} {event['seq']}")
+    task: dict[str, Any] = {"id": str(key), "name": name, "interrupts": []}
+    yield Told(3, "tasks", "tasks", {**task, "triggers": [], "input": None}, namespace)
+    if isinstance(data.get("update"), Mapping):  # else it was too long to be kept
+        values = dict(data["update"])
+        yield Told(4, "updates", "updates", {"node": name, "values": values}, namespace)
+    yield Told(5, "tasks", "tasks", {**task, "error": None, "result": {}}, namespace)
 
 
 class _Note(NamedTuple):

@@ -94,6 +94,7 @@ def _told(event: Envelope, wants: Wants) -> Iterator[Told]:
             yield from children.noted(event, wants)
             if not mark:
                 yield _line(data)
+            yield from children.nodes(event)
     match mark:
         case "asks":
             yield from _asks(data)
