@@ -1,11 +1,13 @@
-"""A question as an interrupt: a `HumanInterrupt` as Agent Inbox shows it, with the JSON Schema of
-what may come back.
+"""A question as an interrupt: a `HumanInterrupt` as Agent Inbox shows it and an `HITLRequest` as
+Agent Chat UI does, with the JSON Schema of what may come back.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable
+from textwrap import indent
 from typing import Any
 
 from hitl.outbound.links import absolute
@@ -50,11 +52,30 @@ def task(pause: Pause, *, result: Any = None) -> dict[str, Any]:
     }
 
 
-def value_of(pause: Pause) -> Any:
-    """One call is an interrupt of its own, several are a list of such."""
-    if pause.calls:
-        each = [_of_call(pause, call) for call in pause.calls]
-        return each[0] if len(each) == 1 else each
+def listed(pause: Pause) -> dict[str, Any]:
+    """The interrupt in a list of threads: as `HumanInterrupt` alone, for a page that is offered
+    both takes the other, and lacks a button of it.
+    """
+    asked = _asked(pause)
+    return {**shown(pause), "value": asked[0] if len(asked) == 1 else asked}
+
+
+def value_of(pause: Pause) -> dict[str, Any]:
+    """A question as `HITLRequest`, and where it is one as `HumanInterrupt` too."""
+    asked = _asked(pause)
+    request = {
+        "action_requests": [_request(pause, one) for one in asked],
+        "review_configs": [_config(pause, one) for one in asked],
+    }
+    return {**asked[0], **request} if len(asked) == 1 else request
+
+
+def _asked(pause: Pause) -> list[dict[str, Any]]:
+    """A `HumanInterrupt` for each call, or the one that the question is."""
+    return [_of_call(pause, call) for call in pause.calls] or [_of_question(pause)]
+
+
+def _of_question(pause: Pause) -> dict[str, Any]:
     args: dict[str, Any] = {
         "question": pause.question,
         "content": pause.content,
@@ -63,7 +84,8 @@ def value_of(pause: Pause) -> Any:
         "choices": {name: pause.labels.get(name, name) for name in choices_of(pause)},
     }
     if pause.required_inputs:
-        args["inputs"] = dict(pause.known)
+        names = pause.required_inputs.get("properties", {})
+        args["inputs"] = {**dict.fromkeys(names), **pause.known}
     return {
         "action_request": {"action": pause.step, "args": args},
         "config": {
@@ -77,6 +99,8 @@ def value_of(pause: Pause) -> Any:
 
 
 def _of_call(pause: Pause, call: dict[str, Any]) -> dict[str, Any]:
+    # a page that shows the first of several decides them all: it shows what they are
+    others = [_written(one) for one in pause.calls] if len(pause.calls) > 1 else []
     return {
         "action_request": {"action": call["tool"], "args": call["arguments"]},
         "config": {
@@ -85,7 +109,43 @@ def _of_call(pause: Pause, call: dict[str, Any]) -> dict[str, Any]:
             "allow_respond": True,
             "allow_ignore": True,
         },
-        "description": "\n\n".join(filter(None, [_words(pause), call["preview"]])),
+        "description": "\n\n".join(filter(None, [_words(pause), *others, call["preview"]])),
+    }
+
+
+def _written(call: dict[str, Any]) -> str:
+    arguments = json.dumps(call["arguments"], indent=2, ensure_ascii=False, default=str)
+    return f"`{call['tool']}`\n\n" + indent(arguments, "    ")
+
+
+def _request(pause: Pause, asked: dict[str, Any]) -> dict[str, Any]:
+    action = asked["action_request"]
+    args = action["args"]
+    if takes_words(pause):
+        args = {**args, "answer": ""}  # to be edited: such a page has no other place for words
+    return {"name": action["action"], "args": args, "description": asked["description"]}
+
+
+def _config(pause: Pause, asked: dict[str, Any]) -> dict[str, Any]:
+    config = asked["config"]
+    may = {
+        "approve": config["allow_accept"],
+        "edit": config["allow_edit"] or takes_words(pause),
+        "reject": True,
+    }
+    allowed = [word for word, allows in may.items() if allows]
+    return {"action_name": asked["action_request"]["action"], "allowed_decisions": allowed}
+
+
+def takes_words(pause: Pause) -> bool:
+    """Whether some words are all that a question asks for."""
+    schema = pause.required_inputs
+    if not schema:
+        return ANSWER in pause.ways and not pause.calls
+    needed = schema.get("required", [])
+    return len(needed) == 1 and schema.get("properties", {}).get(needed[0], {}).get("type") in {
+        "string",
+        None,
     }
 
 

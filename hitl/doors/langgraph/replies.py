@@ -6,10 +6,13 @@ Whether the answer is taken, and from whom, says `decide`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hitl.decisions.services import Answer, AnswerInvalid
+from hitl.doors.langgraph.interrupts import takes_words
 from hitl.models import Via
 from runs.models import Pause
 from runs.states import STOPS
@@ -74,12 +77,16 @@ def _verdict(pause: Pause, value: Mapping[str, Any]) -> Answer:
     if kind in {"response", "respond"}:
         return _words(pause, value.get("args", value.get("message")))
     if pause.calls:
+        if len(pause.calls) > 1 and kind in {"accept", "approve"}:
+            return Answer(APPROVE, VIA)  # of all at once, where the question has that
         return _of_calls(pause, [value] * len(pause.calls) if kind != "edit" else [value])
     match kind:
         case "accept" | "approve":
-            return Answer(APPROVE, VIA)
+            return Answer(APPROVE, VIA, revision=_revision(_arguments(value)))
         case "edit":
             return _edited(pause, _arguments(value))
+        case "reject" if pause.may_revise and REJECT not in pause.ways and _message(value):
+            return Answer(REVISE, VIA, feedback=_message(value))
         case "ignore" | "reject":
             action = REJECT if REJECT in pause.ways else CANCEL
             return Answer(action, VIA, feedback=_message(value))
@@ -99,16 +106,35 @@ def _arguments(value: Mapping[str, Any]) -> Any:
     return action
 
 
+def _revision(arguments: Any) -> int | None:
+    """The revision that was looked at, where what comes back has it."""
+    revision = arguments.get("revision") if isinstance(arguments, Mapping) else None
+    return revision if isinstance(revision, int) and not isinstance(revision, bool) else None
+
+
+def _typed(before: Any, edited: Any) -> Any:
+    """What was edited, as what it was: pages give a number or an object back as text."""
+    if isinstance(before, str) or not isinstance(edited, str):
+        return edited
+    try:
+        return json.loads(edited)
+    except ValueError:
+        return edited
+
+
 def _edited(pause: Pause, arguments: Any) -> Answer:
-    """A form that was filled in, or a content that was changed."""
+    """A form that was filled in, an answer in words, or a content that was changed."""
     if not isinstance(arguments, Mapping):
         raise _unfit(pause)
+    revision = _revision(arguments)
+    if takes_words(pause) and "question" in arguments and arguments.get("answer"):
+        return replace(_words(pause, arguments["answer"]), revision=revision)
     if pause.required_inputs:
-        data = arguments.get("inputs", arguments)
-        return Answer(_with_data(pause), VIA, payload=data)
+        data = _typed(None, arguments.get("inputs", arguments))
+        return Answer(_with_data(pause), VIA, payload=data, revision=revision)
     content = arguments.get("content")
     if isinstance(content, str) and content != pause.content:
-        return Answer(APPROVE, VIA, edited_content=content)
+        return Answer(APPROVE, VIA, edited_content=content, revision=revision)
     raise AnswerInvalid({"resume": ["Nothing of it was edited that can be: its content."]})
 
 
@@ -132,20 +158,21 @@ def _words(pause: Pause, text: Any) -> Answer:
     raise _unfit(pause)
 
 
-def _of_calls(pause: Pause, given: list[Any]) -> Answer:
+def _of_calls(pause: Pause, decisions: list[Any]) -> Answer:
     """A decision on each call, in their order."""
-    if len(given) != len(pause.calls):
+    if len(decisions) != len(pause.calls):
         raise _unfit(pause)
     each: dict[str, Any] = {}
-    for call, value in zip(pause.calls, given, strict=True):
+    for call, value in zip(pause.calls, decisions, strict=True):
         match value:
             case {"type": "accept" | "approve"}:
                 each[call["id"]] = {"decision": APPROVE}
-            case {"type": "edit"} if isinstance(arguments := _arguments(value), Mapping):
-                changed = dict(arguments) != dict(call["arguments"])
+            case {"type": "edit"} if isinstance(given := _arguments(value), Mapping):
+                before = dict(call["arguments"])
+                edited = {name: _typed(before.get(name, ""), one) for name, one in given.items()}
                 each[call["id"]] = (
-                    {"decision": EDIT, "arguments": dict(arguments)}
-                    if changed
+                    {"decision": EDIT, "arguments": edited}
+                    if edited != before
                     else {"decision": APPROVE}
                 )
             case {"type": "ignore" | "reject" | "response" | "respond"}:

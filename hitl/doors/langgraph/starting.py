@@ -108,7 +108,7 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
     command = given.command or Command()
     if command.update is not None or command.goto not in {None, END}:
         raise invalid("command: only resume, and goto __end__, are taken here.")
-    if given.command is not None and given.input is not None:
+    if given.command is not None and given.input:  # hooks send an empty one along
         raise invalid("Send input or a command, not both.")
 
     def act() -> keys.Begun:

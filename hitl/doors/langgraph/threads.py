@@ -104,7 +104,7 @@ def shown(threads: Sequence[Thread], *, values: bool = True) -> list[dict[str, A
                 "error": last.error if last and failed(last) else None,
                 "values": values_of(head) if values and head else None,
                 "interrupts": {
-                    interrupts.task_of(pause): [interrupts.shown(pause)] for pause in pauses
+                    interrupts.task_of(pause): [interrupts.listed(pause)] for pause in pauses
                 },
             }
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +14,18 @@ ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "tool
 
 
 def values_of(checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """The state, as REST shows it; messages of agents as LangChain writes them."""
+    """The state, as REST shows it; messages of agents as LangChain writes them. Where a state has
+    none, the text that it began with is one.
+    """
     if checkpoint is None:
         return {}
     values = dict(store.load(checkpoint))
     if isinstance(values.get("messages"), Sequence):
         values["messages"] = [_message(message) for message in values["messages"]]
+    elif "messages" not in values and isinstance(values.get("input"), str):
+        # a page that chats shows what its person said, and some fail where there is no message
+        said = uuid.uuid5(checkpoint.thread_id, values["input"])
+        values["messages"] = [{"id": str(said), "type": "human", "content": values["input"]}]
     return values
 
 
