@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from textwrap import indent
 from typing import Any
 
@@ -121,8 +121,8 @@ def _written(call: dict[str, Any]) -> str:
 def _request(pause: Pause, asked: dict[str, Any]) -> dict[str, Any]:
     action = asked["action_request"]
     args = action["args"]
-    if takes_words(pause):
-        args = {**args, "answer": ""}  # to be edited: such a page has no other place for words
+    if takes_words(pause):  # to be edited: such a page has no other place for words
+        args = {**{name: one for name, one in args.items() if name != "inputs"}, "answer": ""}
     return {"name": action["action"], "args": args, "description": asked["description"]}
 
 
@@ -143,10 +143,8 @@ def takes_words(pause: Pause) -> bool:
     if not schema:
         return ANSWER in pause.ways and not pause.calls
     needed = schema.get("required", [])
-    return len(needed) == 1 and schema.get("properties", {}).get(needed[0], {}).get("type") in {
-        "string",
-        None,
-    }
+    asked = schema.get("properties", {}).get(needed[0], {}) if len(needed) == 1 else None
+    return isinstance(asked, Mapping) and asked.get("type", "string") == "string"
 
 
 def choices_of(pause: Pause) -> list[str]:

@@ -1,0 +1,191 @@
+"""What the pages of LangGraph's people need to show a question and to answer it: Agent Inbox, and
+Agent Chat UI.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkpoints.database.people import User
+from hitl.decisions.services import AnswerInvalid, RevisionMismatch, decide
+from hitl.doors.langgraph import interrupts, replies, threads
+from hitl.doors.langgraph.calls import Reply
+from hitl.doors.langgraph.values import values_of
+from hitl.http.authentication import Caller
+from hitl.models import Decision
+from runs.models import Pause, WorkOrder
+from runs.workflows.base import Ask, Done, Report
+from runs.workflows.tool_calls import Call, approved
+from runs.workflows.wait_for_input import ask_about_calls
+from tests.conftest import drive, fresh, pause_of
+from tests.doors import langgraph
+from tests.worlds.scripted_step import order_that as order_that
+
+pytestmark = pytest.mark.django_db
+
+MAIL = Call(id="mail", tool="send_mail", arguments={"to": "ana", "copies": 2}, editable=["/copies"])
+LIST = Call(id="list", tool="list_files", arguments={"of": {"year": 2026}})
+WIRE = Call(id="wire", tool="wire", arguments={"to": "eve"}, risk="high")
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+PLACE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "count": {"type": "integer"}},
+    "required": ["city", "count"],
+}
+MADE: list[Any] = []
+
+
+def resume(order: WorkOrder, by: User, value: Any, **more: Any) -> Reply:
+    body = {"assistant_id": "anything", "command": {"resume": value}, **more}
+    path = f"/threads/{order.thread_id}/runs"
+    done = langgraph.acted(Caller(user=by, scope="write"), "POST", path, body)
+    assert isinstance(done, Reply)
+    return done
+
+
+@pytest.fixture
+def calls_asked(order_that):
+    """`calls_asked(*calls)`: an order that waits for a decision on them."""
+
+    def make(*calls: Call) -> WorkOrder:
+        MADE.clear()
+
+        def act(state, context):
+            if asked := ask_about_calls(state, context, calls=calls):
+                return asked
+            MADE.extend(dict(call.arguments) for call in approved(context, context.step, calls))
+            return Done()
+
+        return drive(order_that(act))
+
+    return make
+
+
+@pytest.fixture
+def question(order_that):
+    """`question(…)`: an order that asks so, once."""
+
+    def make(actions: list[str], **more: Any) -> WorkOrder:
+        def act(state, context):
+            MADE.append(state.get("input"))
+            ways = dict.fromkeys(actions, "finish")
+            report = Report(content="The plan.")
+            return Ask(question="Which city?", actions=ways, report=report, phase="asking", **more)
+
+        return drive(order_that(act))
+
+    return make
+
+
+def config(pause: Pause) -> list[list[str]]:
+    return [one["allowed_decisions"] for one in interrupts.value_of(pause)["review_configs"]]
+
+
+def test_a_question_has_both_forms_and_a_list_of_threads_the_one_with_every_button(question):
+    pause = pause_of(question(["approve", "answer"]))
+    value = interrupts.value_of(pause)
+    assert value["action_request"]["args"]["question"] == "Which city?"
+    (request,) = value["action_requests"]
+    assert request["args"] == {**value["action_request"]["args"], "answer": ""}
+    assert config(pause) == [["approve", "edit", "reject"]]
+    (row,) = threads.shown([pause.run.thread])
+    ((interrupt,),) = row["interrupts"].values()
+    assert interrupt["id"] == interrupts.shown(pause)["id"]
+    assert set(interrupt["value"]) == {"action_request", "config", "description"}
+
+
+def test_several_calls_are_one_request_and_whoever_sees_the_first_sees_all(calls_asked):
+    pause = pause_of(calls_asked(MAIL, LIST))
+    value = interrupts.value_of(pause)
+    assert [one["name"] for one in value["action_requests"]] == ["send_mail", "list_files"]
+    assert config(pause) == [["approve", "edit", "reject"], ["approve", "reject"]]
+    first, _ = interrupts.listed(pause)["value"]
+    assert "list_files" in first["description"] and "2026" in first["description"]
+
+
+@pytest.mark.parametrize("value", [True, [{"type": "accept", "args": None}], {"type": "approve"}])
+def test_one_word_approves_several_calls_but_none_of_high_risk(calls_asked, ana, value):
+    """Each of those is decided by itself, at every door."""
+    order = calls_asked(MAIL, WIRE)
+    with pytest.raises(AnswerInvalid):
+        resume(order, ana, value)
+    assert not Decision.objects.exists()
+    resume(order, ana, {"decisions": [{"type": "approve"}, {"type": "reject", "message": "No."}]})
+    assert drive(order).status == "completed" and [MAIL.arguments] == MADE
+    order = calls_asked(MAIL, LIST)
+    resume(order, ana, value)
+    assert drive(order).status == "completed" and len(MADE) == 2
+
+
+def test_a_number_that_was_edited_as_text_stays_a_number(calls_asked, ana):
+    """Agent Inbox and Agent Chat UI give each edited argument back as text."""
+    order = calls_asked(MAIL)
+    edited = {"action": "send_mail", "args": {"to": "ana", "copies": "5"}}
+    resume(order, ana, [{"type": "edit", "args": edited}])
+    assert drive(order).status == "completed" and MADE == [{"to": "ana", "copies": 5}]
+    order = calls_asked(LIST)
+    unchanged = {"name": "list_files", "args": {"of": '{"year": 2026}'}}
+    resume(order, ana, {"decisions": [{"type": "edit", "edited_action": unchanged}]})
+    assert drive(order).status == "completed" and MADE == [{"of": {"year": 2026}}]
+
+
+def test_a_form_comes_back_as_text_of_json(question, ana):
+    order = question(["answer"], required_inputs=PLACE)
+    pause = pause_of(order)
+    args = interrupts.value_of(pause)["action_request"]["args"]
+    assert args["inputs"] == {"city": None, "count": None}
+    assert not interrupts.takes_words(pause)
+    wrong = {"action": pause.step, "args": {**args, "inputs": "no JSON"}}
+    with pytest.raises(AnswerInvalid):
+        resume(order, ana, [{"type": "edit", "args": wrong}])
+    filled = {"action": pause.step, "args": {**args, "inputs": '{"city": "Rome", "count": 3}'}}
+    resume(order, ana, [{"type": "edit", "args": filled}])
+    assert Decision.objects.get().payload == {"city": "Rome", "count": 3}
+
+
+@pytest.mark.parametrize("required", [{}, CITY])
+def test_an_answer_in_words_is_an_edit_where_a_page_has_no_other_place_for_it(
+    question, ana, required
+):
+    """Agent Chat UI approves, edits and rejects. Its hook sends an empty input along."""
+    order = question(["answer"], required_inputs=required)
+    pause = pause_of(order)
+    (request,) = interrupts.value_of(pause)["action_requests"]
+    assert "inputs" not in request["args"]
+    action = {"name": pause.step, "args": {**request["args"], "answer": "Rome"}}
+    resume(order, ana, {"decisions": [{"type": "edit", "edited_action": action}]}, input={})
+    decision = Decision.objects.get()
+    assert decision.action == "answer"
+    assert decision.payload == {"city": "Rome"} if required else decision.feedback == "Rome"
+
+
+def test_what_was_looked_at_before_it_was_revised_is_not_approved(question, ana):
+    order = question(["approve"])
+    pause = pause_of(order)
+    args = {**interrupts.value_of(pause)["action_request"]["args"], "revision": 7}
+    accept = {"type": "accept", "args": {"action": pause.step, "args": args}}
+    with pytest.raises(RevisionMismatch):
+        resume(order, ana, [accept])
+    args["revision"] = pause.revision
+    resume(order, ana, [accept])
+    assert Decision.objects.get().action == "approve"
+
+
+def test_a_rejection_with_words_asks_for_another_plan_and_without_any_it_cancels(paused, ana):
+    pause = pause_of(paused)
+    assert pause.may_revise
+    words = replies.answer_to(pause, {"decisions": [{"type": "reject", "message": "Shorter."}]})
+    assert (words.action, words.feedback) == ("revise", "Shorter.")
+    assert replies.answer_to(pause, {"type": "reject"}).action == "cancel"
+    decide(pause.pk, words, by=ana)
+
+
+def test_a_thread_without_messages_has_what_it_began_with(question):
+    """Agent Chat UI fails where an interrupt comes and no message is there."""
+    order = question(["approve"], update={"input": "Pay"})
+    values = values_of(fresh(order).thread.head)
+    (message,) = values["messages"]
+    assert (message["type"], message["content"]) == ("human", "Pay")
+    assert values_of(fresh(order).thread.head)["messages"] == [message]
