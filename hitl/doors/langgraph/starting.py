@@ -116,6 +116,7 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
         if command.goto == END:
             wire = end(call, thread).wire_id
         elif given.command is not None:
+            _check_place(thread, given)
             wire = answer(call, thread, command.resume)
         else:
             wire = _start(call, thread, given)
@@ -124,6 +125,16 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
 
     thread_id, wire = keys.once(call, act)
     return threads.by_key(call, thread_id), segments.find(thread_id, wire), given
+
+
+def _check_place(thread: Thread, given: RunIn) -> None:
+    """Refuse the answer of a page that shows a state which is not the thread's any more."""
+    place = given.checkpoint_id or given.checkpoint.get("checkpoint_id") or ""
+    is_past = place and key_of(place, "checkpoint_id") != thread.head_id
+    if is_past and messages.open_on(thread.pk):  # else it hears who answered
+        raise StreamRefused(
+            409, "stale", "Nothing was decided: this thread has gone on since. Look again."
+        )
 
 
 def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ def values_of(checkpoint: Checkpoint | None) -> dict[str, Any]:
         values["messages"] = [_message(message) for message in values["messages"]]
     elif "messages" not in values and isinstance(values.get("input"), str):
         # a page that chats shows what its person said, and some fail where there is no message
-        said = uuid.uuid5(checkpoint.thread_id, values["input"])
+        said = uuid.uuid5(uuid.NAMESPACE_OID, values["input"])
         values["messages"] = [{"id": str(said), "type": "human", "content": values["input"]}]
     return values
 

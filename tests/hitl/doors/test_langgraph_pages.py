@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from checkpoints.database.people import User
-from hitl.decisions.services import AnswerInvalid, RevisionMismatch, decide
+from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, RevisionMismatch, decide
 from hitl.doors.langgraph import interrupts, replies, threads
 from hitl.doors.langgraph.calls import Reply
 from hitl.doors.langgraph.values import values_of
 from hitl.http.authentication import Caller
+from hitl.live.pump import StreamRefused
 from hitl.models import Decision
 from runs.models import Pause, WorkOrder
 from runs.workflows.base import Ask, Done, Report
@@ -171,6 +172,19 @@ def test_what_was_looked_at_before_it_was_revised_is_not_approved(question, ana)
     args["revision"] = pause.revision
     resume(order, ana, [accept])
     assert Decision.objects.get().action == "approve"
+
+
+def test_an_answer_to_a_state_that_is_past_is_refused(question, ana):
+    """Agent Chat UI sends the checkpoint that it shows along."""
+    order = question(["approve"])
+    head = order.thread.head_id
+    with pytest.raises(StreamRefused, match="gone on"):
+        resume(order, ana, True, checkpoint={"checkpoint_id": str(order.thread_id)})
+    assert not Decision.objects.exists()
+    resume(order, ana, True, checkpoint={"checkpoint_id": str(head), "checkpoint_ns": ""})
+    assert Decision.objects.get().action == "approve"
+    with pytest.raises(AlreadyAnswered, match="Ana"):
+        resume(order, ana, True, checkpoint={"checkpoint_id": str(order.thread_id)})
 
 
 def test_a_rejection_with_words_asks_for_another_plan_and_without_any_it_cancels(paused, ana):
