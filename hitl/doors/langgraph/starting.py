@@ -180,13 +180,16 @@ def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
         or settings.get("checkpoint_id")
         or ""
     )
+    key = key_of(place, "checkpoint_id") if place else None
+    if key == thread.head_id and given.input:
+        key = None  # a page names what it shows: a message follows that anyhow
     turn = Turn(
         template=template.slug,
         input=_input(template, given.input),
-        checkpoint_id=key_of(place, "checkpoint_id") if place else None,
+        checkpoint_id=key,
         interrupt_before=_steps(template, given.interrupt_before),
         interrupt_after=_steps(template, given.interrupt_after),
-        reason=REASON if place else "",
+        reason=REASON if key else "",
     )
     outcome = messages.say(
         thread.pk,

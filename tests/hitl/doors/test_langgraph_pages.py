@@ -22,6 +22,7 @@ from runs.workflows.tool_calls import Call, approved
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, fresh, pause_of
 from tests.doors import langgraph
+from tests.runs.engine.crews import work_off
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
@@ -185,6 +186,23 @@ def test_an_answer_to_a_state_that_is_past_is_refused(question, ana):
     assert Decision.objects.get().action == "approve"
     with pytest.raises(AlreadyAnswered, match="Ana"):
         resume(order, ana, True, checkpoint={"checkpoint_id": str(order.thread_id)})
+
+
+def test_a_message_follows_the_checkpoint_that_a_page_shows(order_that, ana):
+    """Agent Chat UI names the newest with each message: no run of the past begins."""
+    order_that(lambda state, context: Done(update={"heard": state["input"]}))
+    caller = Caller(user=ana, scope="write")
+    made = langgraph.acted(caller, "POST", "/threads", {})
+    assert isinstance(made, Reply)
+    path = f"/threads/{made.data['thread_id']}"
+    place: dict[str, Any] = {}
+    for words in ("one", "two"):
+        body = {"assistant_id": "anything", "input": {"input": words}, "checkpoint": place}
+        langgraph.acted(caller, "POST", f"{path}/runs", body)
+        work_off()
+        state = langgraph.acted(caller, "GET", f"{path}/state")
+        assert isinstance(state, Reply) and state.data["values"]["heard"] == words
+        place = state.data["checkpoint"]
 
 
 def test_a_rejection_with_words_asks_for_another_plan_and_without_any_it_cancels(paused, ana):
