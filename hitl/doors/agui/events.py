@@ -90,7 +90,10 @@ class Telling:
                 key = shown_key(Checkpoint.PREFIX, data.get("checkpoint_id"))
                 checkpoint = Checkpoint.objects.filter(pk=key).first()
                 if checkpoint is not None:  # else it was dropped since: what follows tells all
-                    yield {"type": "STATE_SNAPSHOT", "snapshot": values_of(checkpoint)}
+                    yield {
+                        "type": "STATE_SNAPSHOT",
+                        "snapshot": values_of(checkpoint, for_chat=False),
+                    }
             case EventKind.LOG if not mark:
                 yield {"type": "CUSTOM", "name": str(kind), "value": dict(data)}
 
@@ -105,7 +108,7 @@ class Telling:
             words = segment.run.error if segment.run else "This message was not taken."
             yield {"type": "RUN_ERROR", "message": words or "The run failed.", "code": "run_failed"}
             return
-        said = values_of(lineage.latest(self.thread_id)).get("messages")
+        said = values_of(lineage.latest(self.thread_id), for_chat=False).get("messages")
         if isinstance(said, list) and said:
             yield {"type": "MESSAGES_SNAPSHOT", "messages": list(self._messages(said))}
         about = {"threadId": self.thread, "runId": self.run}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checkpoints import store
@@ -11,22 +11,47 @@ from checkpoints.models import Checkpoint
 
 ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "tool": "tool"}
 """Role of a message of a state → its type at LangChain."""
+ENDS = {"done": "success", "failed": "error", "rejected": "error"}
+"""How a tool's call of an agent ended → the same at LangChain."""
 
 
-def values_of(checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """The state, as REST shows it; messages of agents as LangChain writes them. Where a state has
-    none, the text that it began with is one.
+def values_of(checkpoint: Checkpoint | None, *, for_chat: bool = True) -> dict[str, Any]:
+    """The state, as REST shows it; messages of agents as LangChain writes them.
+
+    Args:
+        for_chat: with what its pages look for: results of tools as messages; where a state has no
+            messages, the text that it began with as one.
     """
     if checkpoint is None:
         return {}
     values = dict(store.load(checkpoint))
-    if isinstance(values.get("messages"), Sequence):
-        values["messages"] = [_message(message) for message in values["messages"]]
-    elif "messages" not in values and isinstance(values.get("input"), str):
-        # a page that chats shows what its person said, and some fail where there is no message
-        said = uuid.uuid5(uuid.NAMESPACE_OID, values["input"])
-        values["messages"] = [{"id": str(said), "type": "human", "content": values["input"]}]
+    said = values.get("messages")
+    if isinstance(said, Sequence):
+        messages = [_message(message) for message in said]
+        values["messages"] = list(_with_results(messages)) if for_chat else messages
+    elif for_chat and "messages" not in values and isinstance(values.get("input"), str):
+        key = uuid.uuid5(uuid.NAMESPACE_OID, values["input"])
+        values["messages"] = [{"id": str(key), "type": "human", "content": values["input"]}]
     return values
+
+
+def _with_results(messages: Sequence[Any]) -> Iterator[Any]:
+    """Messages, and behind each of an agent what its tools said."""
+    known = [one.get("tool_call_id") for one in messages if isinstance(one, Mapping)]
+    for message in messages:
+        yield message
+        calls = message.get("tools") if isinstance(message, Mapping) else None
+        for call in calls if isinstance(calls, Sequence) else ():
+            ended = ENDS.get(str(call.get("status"))) if isinstance(call, Mapping) else None
+            if ended and call.get("id") and call["id"] not in known:
+                yield {
+                    "id": str(uuid.uuid5(uuid.NAMESPACE_OID, str(call["id"]))),
+                    "type": "tool",
+                    "tool_call_id": call["id"],
+                    "name": call.get("tool"),
+                    "content": call.get("result") or "",
+                    "status": ended,
+                }
 
 
 def _message(message: Any) -> Any:

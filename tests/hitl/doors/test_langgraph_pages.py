@@ -221,3 +221,23 @@ def test_a_thread_without_messages_has_what_it_began_with(question):
     (message,) = values["messages"]
     assert (message["type"], message["content"]) == ("human", "Pay")
     assert values_of(fresh(order).thread.head)["messages"] == [message]
+    assert "messages" not in values_of(fresh(order).thread.head, for_chat=False)
+
+
+def test_what_tools_said_is_a_message_behind_the_agents(question):
+    tools = [
+        {"id": "c1", "tool": "clock", "arguments": {}, "status": "done", "result": "noon"},
+        {"id": "c2", "tool": "ask_human", "arguments": {}, "status": "waiting", "result": ""},
+        {"id": "c3", "tool": "wire", "arguments": {}, "status": "rejected", "result": "No."},
+        {"status": "done"},
+        "odd",
+    ]
+    said = {"id": "m1", "role": "assistant", "content": "", "tools": tools}
+    order = question(["approve"], update={"messages": [said]})
+    head = fresh(order).thread.head
+    agent, *results = values_of(head)["messages"]
+    assert [call["id"] for call in agent["tool_calls"]] == ["c1", "c2", "c3"]
+    shown = [(one["tool_call_id"], one["content"], one["status"]) for one in results]
+    assert shown == [("c1", "noon", "success"), ("c3", "No.", "error")]
+    assert len({one["id"] for one in results}) == 2
+    assert values_of(head, for_chat=False)["messages"] == [agent]

@@ -65,6 +65,6 @@ def test_a_page_of_react_asks_is_answered_and_reads_the_end(server, tmp_path, pa
 
 
 def test_a_page_of_react_shows_once_what_an_agent_says_as_it_comes(server, tmp_path):
-    """What was streamed is what stands in the state: by its id."""
+    """What was streamed is what stands in the state: by its id; and what four tools said."""
     told = came(tmp_path, server, HOOK, "@langchain/react", "slow-chat", "Based on my research")
-    assert (told["known"], told["error"], len(told["said"])) == (True, None, 6)
+    assert (told["known"], told["error"], len(told["said"])) == (True, None, 6 + 4)
