@@ -26,8 +26,8 @@ from runs.models import Artifact, Run, Template
 
 logger = logging.getLogger(__name__)
 
-SWEEP_SECONDS = 0.5
-"""What a sweep gives to it."""
+SWEEP_SHARE = 0.25
+"""Of the time between two sweeps: what one gives to it."""
 
 
 def usual() -> RetentionPolicy:
@@ -148,8 +148,9 @@ def tend(*, now: dt.datetime) -> None:
     """The sweep's moment for it."""
     if not settings.WAYSTATION_KEEP_HOURS:
         return
+    seconds = SWEEP_SHARE * settings.WAYSTATION_SWEEP_SECONDS
     try:
-        housekeeping.tend(rules(), seconds=SWEEP_SECONDS, every=_every(), now=now)
+        housekeeping.tend(rules(), seconds=seconds, every=_every(), now=now)
     # what cannot be read may refer to any blob
     except (StateLocked, KeyMissing, StoreUnavailable) as error:
         logger.error("nothing that is old was dropped: %s", error)

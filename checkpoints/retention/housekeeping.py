@@ -117,9 +117,17 @@ def _threads(after: str, threads: QuerySet[Thread]) -> dict[uuid.UUID, int]:
 def _drop(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
     place = held.place
     place.setdefault("cursor", "")
+    if "newest" not in place:
+        newest = Thread.objects.order_by("-pk").values_list("pk", flat=True).first()
+        place["newest"] = "" if newest is None else str(newest)
+    if not place["newest"]:
+        return
     # one that a version before this one began has all
     everything = place.get("everything", True)
     threads = Thread.objects.all() if everything else resting.awake(now=now)
+    # ids follow time: where threads come as fast as this goes, the round ends all the same, and the
+    # next one begins with those that have come of age behind it
+    threads = threads.filter(pk__lte=place["newest"])
     while page := _threads(place["cursor"], threads):
         policies = rules.policies(list(page))
         for thread_id, last_seq in page.items():

@@ -237,7 +237,7 @@ def test_two_at_once_drop_once(order_that, file_database):
 def test_the_sweep_does_it_when_it_is_due_and_costs_one_query_when_it_is_not(
     order_that, settings, monkeypatch
 ):
-    monkeypatch.setattr(runs_keeping, "SWEEP_SECONDS", 60)  # one sweep does the whole round
+    monkeypatch.setattr(runs_keeping, "SWEEP_SHARE", 60)  # one sweep does the whole round
     drive(order_that(looping(20)))
     keep("anything", count=1)
     tasks.sweep()

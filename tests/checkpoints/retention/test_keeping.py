@@ -447,6 +447,23 @@ def test_a_round_goes_on_where_it_stopped_and_then_rests():
     assert not Mark.objects.exists()
 
 
+def test_a_round_ends_where_threads_come_as_fast_as_it_goes():
+    """What came after it began is of the next: else nothing was freed while work kept coming, and
+    threads that came of age behind it were never looked at.
+    """
+    first = [counted(20) for _ in range(2)]
+    policy = rules(RetentionPolicy(count=2))
+    came: list[Tree] = []
+    while not came or Chore.objects.get(pk=housekeeping.NAME).due_at <= timezone.now():
+        housekeeping.tend(policy, seconds=0, every=DAY, now=timezone.now())
+        came.append(counted(20))
+        assert len(came) < 100
+    assert [len(tree.check()) for tree in first] == [3, 3]
+    assert {len(tree.check()) for tree in came} == {22}
+    housekeeping.tend(policy, seconds=600, every=DAY, now=timezone.now() + 2 * DAY)
+    assert {len(tree.check()) for tree in came} == {3}
+
+
 def test_one_process_at_a_time():
     now = timezone.now()
     held = claim("x", now=now)
