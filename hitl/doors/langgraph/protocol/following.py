@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
@@ -28,6 +29,11 @@ CHANNELS = frozenset(
     }
 )
 CUSTOM = "custom"
+WATCHED = frozenset({"lifecycle", "input"})
+BEHIND = 0.25
+"""Seconds by which a stream of `WATCHED` alone tells of a question later. With it LangGraph's
+package ends the reading of its other streams, whatever they are just being told.
+"""
 
 
 class Filter(Given):
@@ -78,9 +84,15 @@ def stream(call: Call) -> Streamed:
     async def frames() -> AsyncGenerator[list[bytes], None]:
         async with aclosing(pages(thread.pk, given)) as following:
             async for page in following:
+                if WATCHED.issuperset(given.channels) and any(map(_asks, page)):
+                    await asyncio.sleep(BEHIND)
                 yield [written(event) for event in page]
 
     return Streamed(frames=frames(), may_stay=lambda: threads.sees(call, thread.pk))
+
+
+def _asks(event: dict[str, Any]) -> bool:
+    return bool(event["method"] == "input.requested")
 
 
 async def pages(thread_id: uuid.UUID, given: Filter) -> AsyncGenerator[list[dict[str, Any]], None]:
