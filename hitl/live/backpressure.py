@@ -131,6 +131,8 @@ class Patient:
         protocol = self._protocol
         if protocol is None or protocol.transport is None:
             return
+        if getattr(protocol, "channel", protocol) is None:
+            return  # the client left before the answer
         # the transport still has the HTTP channel that the handshake came through
         if self._is_socket:
             protocol.transport.unregisterProducer()

@@ -166,7 +166,8 @@ def application(problem_of: ProblemOf) -> Any:
             await send_problem(send, refused)
             return
         except Exception as error:  # of any layer below: the layer above tells a client's from ours
-            problem = problem_of(error, {})
+            # it may look up how things stand now
+            problem = await in_database_thread(problem_of)(error, {})
             if problem is None:
                 raise
             await _problem(send, problem)

@@ -112,6 +112,13 @@ async def test_a_connection_that_is_gone_holds_nobody_up(protocol):
     await send(TEXT)
 
 
+async def test_a_client_that_left_before_the_answer_is_no_error(protocol):
+    """Twisted's request has no channel then, and fails at whoever registers."""
+    protocol.channel = protocol.registerProducer = None
+    await opened(protocol, "http")
+    assert len(protocol.sent) == 1
+
+
 async def test_a_server_that_waits_by_itself_is_given_as_long(monkeypatch):
     """uvicorn."""
 

@@ -216,6 +216,10 @@ async def test_rules_hold_here_as_behind_every_door(server: SlowStack, ana, ben)
         with pytest.raises(APIStatusError) as unfit:
             await ben.runs.create(thread, "two-people", command={"resume": value})
         assert words(unfit)[0] == 422, value
+    with pytest.raises(APIStatusError) as stale:
+        past = {"decision": "approve", "revision": 7}
+        await ben.runs.create(thread, "two-people", command={"resume": past})
+    assert words(stale)[0] == 409
     assert (await ana.threads.get(thread))["status"] == "interrupted"
     edit = {"type": "edit", "args": {"action": "x", "args": {"content": "As I say."}}}
     answer = {values["__interrupt__"][0]["id"]: [edit]}

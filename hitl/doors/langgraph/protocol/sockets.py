@@ -114,7 +114,8 @@ class ProtocolConsumer(LiveConsumer):
         # of any layer below: as over the other sockets, the client is told and the socket stays
         # open
         except Exception as error:
-            if (problem := self.problem_of(error, {})) is None:
+            problem = await in_database_thread(self.problem_of)(error, {})
+            if problem is None:
                 logger.exception("a command over a socket failed")
             words = "This did not work." if problem is None else str(problem.data["detail"])
             return envelope(number, "unknown_error", words)
