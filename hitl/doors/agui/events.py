@@ -95,7 +95,7 @@ class Telling:
                         "snapshot": values_of(checkpoint, for_chat=False),
                     }
             case EventKind.LOG if not mark:
-                yield {"type": "CUSTOM", "name": str(kind), "value": dict(data)}
+                yield {"type": "CUSTOM", "name": f"waystation.{kind}", "value": dict(data)}
 
     def ended(self, segment: Segment) -> Iterator[Told]:
         """The end of the stream, by how the wire run ended."""

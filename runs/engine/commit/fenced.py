@@ -57,24 +57,26 @@ def write(
         at=at,
         checkpoint=checkpoint,
     )
+    told: list[log.Envelope]
     if connection.vendor != "postgresql":
-        last = _one_transaction(changes, facts)
-    elif connection.in_atomic_block:
-        last = statements.one(changes)
+        rows = _one_transaction(changes, facts)
+        if rows is None:
+            return False
+        told = [log.envelope(row) for row in rows]
     else:
-        last = group.commit(changes)
-    if last is None:
-        return False
-    if facts:
-        envelopes = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
-        live.hint_on_commit(
-            run.thread_id, last, envelopes, size=sum(len(text) for _, text in texts)
-        )
+        last = statements.one(changes) if connection.in_atomic_block else group.commit(changes)
+        if last is None:
+            return False
+        told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
+    if told:
+        size = sum(len(text) for _, text in texts)
+        live.hint_on_commit(run.thread_id, told[-1]["seq"], told, size=size)
     return True
 
 
 @transaction.atomic
-def _one_transaction(write: Write, facts: Events) -> int | None:
+def _one_transaction(write: Write, facts: Events) -> list[Event] | None:
+    """The rows of the facts, with the times that they got; None where the fence does not hold."""
     fence = write.fence
     more: dict[str, Any] = {
         **({"suspend_by": ""} if fence.unless_suspended else {}),
@@ -88,9 +90,8 @@ def _one_transaction(write: Write, facts: Events) -> int | None:
     if write.checkpoint is not None:
         write.checkpoint.save(force_insert=True)
         Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)
-    same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id, "at": write.at}
-    Event.objects.bulk_create(
+    same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id}
+    return Event.objects.bulk_create(
         Event(seq=seq, kind=kind, data=data, **same)
         for seq, (kind, data) in enumerate(facts, start=first)
     )
-    return first + len(facts) - 1
