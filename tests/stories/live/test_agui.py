@@ -155,7 +155,7 @@ def test_of_one_runs_id_sent_many_times_at_once_one_begins(server):
 @pytest.mark.parametrize("template", ["slow-talk", "slow-chat", "slow-broken"])
 def test_another_ones_validator_finds_nothing_in_our_streams(server, template):
     """`ag-ui-validate` from PyPI, with all its rules: no error, no warning, no remark."""
-    given = {**HELLO, "threadId": f"valid {template}"}
+    given: dict[str, Any] = {**HELLO, "threadId": f"valid {template}"}
     if template == "slow-broken":
         given |= {"messages": [], "forwardedProps": {"input": {}}}
     streams = [asked(server, "ana", {**given, "runId": "1"}, template)]
