@@ -147,6 +147,7 @@ def _record(judged: Sequence[_Judged]) -> list[Decision | Vote]:
         check_open(pause)
         # still open, but claimed at this very moment
         closed.context.check_claim()
+        pause.refresh_from_db()  # its rules acted between these looks
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
     return recorded
 

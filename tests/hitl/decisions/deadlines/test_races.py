@@ -4,6 +4,7 @@ others are told.
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import pytest
@@ -152,8 +153,8 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
     crash.check_ledgers()
 
 
-@pytest.mark.parametrize("dies_at", [0, 17], ids=["both live", "one is killed"])
-def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, dies_at):
+@pytest.mark.parametrize("killed_at", [0, 9], ids=["both live", "one is killed"])
+def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, killed_at):
     """P8: also where one of them dies in the middle; then the other does its part too."""
     stages = {"escalation": [{"after": "PT9H", "users": ["zoe"]}]}
     rules = [
@@ -168,15 +169,21 @@ def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, di
     ]
     pauses = [pause_of(order) for order in orders]
     now, done = at(pauses[-1], 4), []
+    dying: list[crash.Moments] = []
 
     def sweep(share, dies_at):
-        with crash.killing(dies_at):
+        with crash.killing(dies_at) as moments:
+            if dies_at:
+                dying.append(moments)
+            # else the other one might have done everything before this one comes to its death
+            while share and killed_at and not (dying and dying[0].count > 5):
+                time.sleep(0.001)
             while outcomes.fire_due(now=now, limit=2, share=share) == 2:
                 pass
             done.append(share)
 
-    assert no_errors(at_once(partial(sweep, 0.0, dies_at), partial(sweep, 0.6, 0)))
-    assert len(done) == (1 if dies_at else 2)
+    assert no_errors(at_once(partial(sweep, 0.0, killed_at), partial(sweep, 0.6, 0)))
+    assert len(done) == (1 if killed_at else 2)
     outcomes.fire_due(now=now)  # what died with its sweep after the other one had looked
     ends = [
         (Pause.objects.get(pk=pause.pk).status, fresh(order).latest_run.status)
@@ -206,3 +213,30 @@ def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, di
     )
     assert Decision.objects.count() == 4
     crash.check_ledgers()
+
+
+def test_an_answer_that_meets_a_deadline_between_two_looks_is_told_what_happened(
+    asked, ana, monkeypatch
+):
+    """P1: it was told that the question was closed, "open"."""
+    order = asked(deadline=FOUR)
+    pause = pause_of(order)
+    meet = outcomes.meet
+    looks = []
+
+    def lost(judged):
+        raise PauseClosed
+
+    def met(pauses):
+        looks.append(pauses)
+        if len(looks) > 1:  # its time is over, and a sweep acts just before this look
+            pauses.update(deadline_at=timezone.now())
+            assert meet(pauses) == "expire"
+        return meet(pauses)
+
+    monkeypatch.setattr("hitl.decisions.services.pauses._write", lost)
+    monkeypatch.setattr(outcomes, "meet", met)
+    with pytest.raises(services.AlreadyAnswered) as refusal:
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
+    assert len(looks) == 2
+    assert "expired" in str(refusal.value) and "open" not in str(refusal.value)
