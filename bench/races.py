@@ -3,7 +3,7 @@
 
 `make bench ARGS="races RACE_PAUSES=100"` races for fewer; `RACE_CLIENTS` says how many people. The
 first line is the summary. The clients are threads of this process, each with a connection of its
-own; doors and checks are those of `tests/matrix/races.py`.
+own; doors and checks are those of `tests/matrix/races/doors.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hitl.operations import invariants
 from runs import services
 from runs.engine.advance import advance
 from runs.models import WorkOrder
-from tests.matrix.races import DOORS, Racer, Tally, ask, one_question, people, race
+from tests.matrix.races.doors import DOORS, Racer, Tally, ask, one_question, people, race
 
 PAUSES = int(os.environ.get("RACE_PAUSES", "1000"))
 LATE = dt.timedelta(days=1)

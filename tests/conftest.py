@@ -40,7 +40,7 @@ from tests.databases import cleaning, copies
 from tests.databases import unguarded as ledger
 from tests.databases.unguarded import unguarded as unguarded
 from tests.databases.whole import let_writer_go
-from tests.runs.messages import at_once as at_once
+from tests.runs.messages import sending_at_once as sending_at_once
 from tests.worlds.mailing import reachable as reachable
 from tests.worlds.mailing import receiver as receiver
 from tests.worlds.people import group, person
@@ -59,8 +59,8 @@ hypothesis.settings.load_profile("untimed")
 
 LONG = {
     "matrix/test_permissions.py",
-    "matrix/test_races.py",
-    "matrix/test_desk.py",
+    "matrix/races/test_one_question.py",
+    "matrix/desk/test_desk.py",
     "matrix/test_scopes.py",
     "runs/accidents/test_crash_points.py",
     "runs/definitions/test_frequency.py",

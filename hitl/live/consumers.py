@@ -249,7 +249,7 @@ class SubjectConsumer(LiveConsumer):
     async def pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event
         # a generator, typed as an iterator
-        async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:  # type: ignore[type-var]
+        async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:
             async for page in pages:
                 for event in page.told:
                     await send({"type": "websocket.send", "text": event.text})
@@ -291,7 +291,7 @@ class InboxConsumer(LiveConsumer):
 
     async def pump(self) -> None:
         # as above
-        async with aclosing(hub().waiting(self.user_id)) as pages:  # type: ignore[type-var]
+        async with aclosing(hub().waiting(self.user_id)) as pages:
             async for news in pages:
                 if isinstance(news, Outage):
                     await self.send(text_data=news.message)

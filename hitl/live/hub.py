@@ -13,8 +13,8 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from channels.layers import get_channel_layer
@@ -68,7 +68,7 @@ class Hub:
 
     async def follow(
         self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False
-    ) -> AsyncIterator[list[LiveEvent] | Outage]:
+    ) -> AsyncGenerator[list[LiveEvent] | Outage, None]:
         """Pages of a thread's events after `seq`, in order, each event once, for as long as the
         caller listens.
 
@@ -88,6 +88,13 @@ class Hub:
                 if topic.outage is not outage:
                     outage = topic.outage
                     yield Outage(outage)
+
+    async def pages(self, thread_id: uuid.UUID, seq: int) -> AsyncGenerator[list[LiveEvent], None]:
+        """As `follow`, for who waits an outage out without a word."""
+        async with aclosing(self.follow(thread_id, seq)) as following:
+            async for page in following:
+                if not isinstance(page, Outage):
+                    yield page
 
     @asynccontextmanager
     async def _watching(self, thread_id: uuid.UUID) -> AsyncIterator[Topic]:
@@ -110,7 +117,7 @@ class Hub:
                 self._topics.pop(thread_id, None)
                 self._left(live.group(thread_id))
 
-    async def waiting(self, user_id: int) -> AsyncIterator[News | Outage]:
+    async def waiting(self, user_id: int) -> AsyncGenerator[News | Outage, None]:
         """How many questions wait for a person and which of them went: now, and whenever other ones
         wait; and outages, as `follow`.
         """

@@ -11,7 +11,6 @@ from contextlib import aclosing
 
 from checkpoints.models import EventKind
 from hitl.live.hub import hub
-from hitl.live.outages import Outage
 from hitl.live.subscriptions import TERMINAL
 from hitl.live.topics import in_database_thread
 from runs.models import Pause
@@ -31,11 +30,8 @@ async def until_closed(pause_id: uuid.UUID, *, seconds: float) -> bool:
             thread_id, seq, is_open = await _look(pause_id)
             if not is_open:
                 return True
-            # an async generator
-            async with aclosing(hub().follow(thread_id, seq)) as following:  # type: ignore[type-var]
-                async for page in following:
-                    if isinstance(page, Outage):
-                        continue
+            async with aclosing(hub().pages(thread_id, seq)) as pages:
+                async for page in pages:
                     closes = any(event.event["event"] in CLOSES for event in page)
                     if closes and not (await _look(pause_id))[2]:
                         return True

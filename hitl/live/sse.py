@@ -130,8 +130,7 @@ def _named(trace: str) -> list[tuple[bytes, bytes]]:
 
 
 async def _frames(subject: Subscription, seq: int) -> AsyncGenerator[list[bytes], None]:
-    # an async generator
-    async with aclosing(subscriptions.pages(subject, seq)) as pages:  # type: ignore[type-var]
+    async with aclosing(subscriptions.pages(subject, seq)) as pages:
         async for page in pages:
             yield frames_of(page)
 

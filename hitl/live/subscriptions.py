@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -210,7 +210,7 @@ class EventPage:
 
 async def pages(
     subject: Subscription, seq: int, *, stirs: bool = False
-) -> AsyncIterator[EventPage]:
+) -> AsyncGenerator[EventPage, None]:
     """What happens to a subject after `seq`: ends behind the last event of one that ends, at once
     for who has that already.
 
@@ -223,8 +223,7 @@ async def pages(
     if told:  # whose connection broke between the last event and the end
         return
     lets_all = subject.lets_all
-    # an async generator
-    async with aclosing(hub().follow(subject.thread_id, seq, stirs=stirs)) as following:  # type: ignore[type-var]
+    async with aclosing(hub().follow(subject.thread_id, seq, stirs=stirs)) as following:
         async for page in following:
             if isinstance(page, Outage) or not page:
                 yield (

@@ -14,7 +14,7 @@ from hitl.live import routing
 from project.errors import exception_handler
 from tests.doors import langgraph
 from tests.matrix.addresses import ADDRESSES, SAFE, served
-from tests.matrix.desk import CHANGED, PAGES
+from tests.matrix.desk.tables import CHANGED, PAGES
 
 OURS = {"checkpoints", "runs", "hitl"}
 

@@ -19,9 +19,10 @@ from hitl.ledger.verification import LedgerCheck
 from hitl.models import Decision
 from hitl.operations import invariants
 from runs.models import Pause, Run
-from tests.adversary import bodies, doors, moves, oracle, schemes, world
+from tests.adversary import bodies, doors, moves, nature, oracle, passing, schemes, world
 from tests.adversary.bodies import Pick
-from tests.adversary.moves import NATURE, PLAYERS, Move
+from tests.adversary.moves import PLAYERS, Move
+from tests.adversary.nature import NATURE
 from tests.adversary.world import ACCOMPLICE, BOOK, INPUT, STEPS, TEAM
 from tests.matrix.addresses import API
 from tests.matrix.world import NOTHING
@@ -83,9 +84,9 @@ class Game:
 
     def play(
         self, door: str, who: str, body: dict[str, Any] | None = None, **named: str
-    ) -> moves.Came:
+    ) -> passing.Came:
         """One move of a scheme, with all that follows by itself."""
-        came = moves.play(self.world, Move(door, who, named, body or {}))
+        came = passing.play(self.world, Move(door, who, named, body or {}))
         self.after()
         return came
 
@@ -96,7 +97,7 @@ class Game:
             self.look()
 
     def after(self) -> None:
-        moves.settle(self.world)
+        nature.settle(self.world)
         self.look()
 
     def look(self) -> None:
@@ -157,15 +158,15 @@ class Adversary(RuleBasedStateMachine):
         cache.clear()  # it counts requests
         came = self.one(pick, what)
         if what != "look" and pick(True, True, True, False):
-            moves.settle(self.game.world)
+            nature.settle(self.game.world)
         self.game.look()
         if self.game.breaches:
             raise Found(self.game.told())
         if came is not None and came.status >= 500 and came.status != 503:
             raise Found(f"A server error.{self.game.told()}")
 
-    def one(self, pick: Pick, what: str) -> moves.Came | None:
-        does: dict[str, Callable[[Pick, str], moves.Came | None]] = {
+    def one(self, pick: Pick, what: str) -> passing.Came | None:
+        does: dict[str, Callable[[Pick, str], passing.Came | None]] = {
             "ask": self.ask,
             "go on": self.go_on,
             "steer": self.steer,
@@ -175,7 +176,7 @@ class Adversary(RuleBasedStateMachine):
         }
         return does.get(what, self.any)(pick, what)
 
-    def ask(self, pick: Pick, what: str) -> moves.Came:
+    def ask(self, pick: Pick, what: str) -> passing.Came:
         """An honest order, so that there is something to steal."""
         stops = pick(
             {},
@@ -187,24 +188,24 @@ class Adversary(RuleBasedStateMachine):
         given = {**INPUT, "contact": ACCOMPLICE, **pick({}, {}, {"fails": True})}
         body = {"template": pick(*STEPS), "title": "Order", "input": given, "team": TEAM, **stops}
         if pick(True, True, False):
-            return moves.play(
+            return passing.play(
                 self.game.world, Move(f"POST {API}work-orders", pick("ana", "ana", "ben"), {}, body)
             )
         return self.talk(pick, body)
 
-    def talk(self, pick: Pick, body: dict[str, Any]) -> moves.Came:
+    def talk(self, pick: Pick, body: dict[str, Any]) -> passing.Came:
         """The same as a turn of a thread without an order."""
-        moves.play(
+        passing.play(
             self.game.world,
             Move(f"POST {API}threads", "ana", {}, {"title": "A talk", "team": TEAM}),
         )
         named = {"thread_id": self.game.world.known()["thread_id"][0]}
         turn = {name: value for name, value in body.items() if name not in {"title", "team"}}
-        return moves.play(
+        return passing.play(
             self.game.world, Move(f"POST {API}threads/<thr:thread_id>/runs", "ana", named, turn)
         )
 
-    def go_on(self, pick: Pick, what: str) -> moves.Came | None:
+    def go_on(self, pick: Pick, what: str) -> passing.Came | None:
         """Reviewers answer an open question as it asks for, so that games get behind their
         reviews.
         """
@@ -215,13 +216,13 @@ class Adversary(RuleBasedStateMachine):
         for who in ("ben", "cy") if pause is not None and pause.review else ("ana",):
             if pause is not None:
                 door = f"POST {API}pauses/<pse:pause_id>/decisions"
-                came = moves.play(
+                came = passing.play(
                     self.game.world,
                     Move(door, who, {"pause_id": pause.shown_id}, schemes.wanted_by(pause, **more)),
                 )
         return came
 
-    def steer(self, pick: Pick, what: str) -> moves.Came:
+    def steer(self, pick: Pick, what: str) -> passing.Came:
         """Who asked for the work tries what can be named behind the review, at the newest things
         there are.
         """
@@ -236,14 +237,14 @@ class Adversary(RuleBasedStateMachine):
         world, known = self.game.world, self.game.world.known()
         named = {name: pick.of(known.get(name, [])[:3], NOTHING) for name in moves.named_in(door)}
         who = pick("ana", "ana", "dee", "oli")
-        return moves.play(world, Move(door, who, named, moves.MOVES[door](world, pick, named)))
+        return passing.play(world, Move(door, who, named, moves.MOVES[door](world, pick, named)))
 
-    def any(self, pick: Pick, what: str) -> moves.Came:
+    def any(self, pick: Pick, what: str) -> passing.Came:
         door = pick(*OFTEN) if what == "often" else pick(*moves.MOVES)
         staff = door.startswith("admin")
         who = pick("oli", "oli", "oli", "ana") if staff else pick(*PLAYERS)
         who = "root" if door == "admin auth_user change" else who
-        return moves.play(self.game.world, moves.make(self.game.world, door, who, pick))
+        return passing.play(self.game.world, moves.make(self.game.world, door, who, pick))
 
     def nature(self, pick: Pick, what: str) -> None:
         name = pick(*NATURE)
@@ -254,7 +255,7 @@ class Adversary(RuleBasedStateMachine):
         """A plan of several moves, in the middle of all else."""
         pick(*schemes.SCHEMES.values())(self.game)
 
-    def see(self, pick: Pick, what: str) -> moves.Came:
+    def see(self, pick: Pick, what: str) -> passing.Came:
         """Somebody looks at something: nobody is told of threads out of sight."""
         who = pick(*PLAYERS)
         path = pick(*READABLE, *[f"{API}threads/<thr:thread_id>/export"] * 8)
@@ -263,8 +264,8 @@ class Adversary(RuleBasedStateMachine):
             name: pick.of(known.get(name, [])[:8], NOTHING)
             for name in moves.named_in(f"GET {path}")
         }
-        came = moves.read(self.game.world, who, path, named)
-        self.game.world.story.append(f"{who}: GET {moves.url_of(path, named)} → {came.status}")
+        came = passing.read(self.game.world, who, path, named)
+        self.game.world.story.append(f"{who}: GET {passing.url_of(path, named)} → {came.status}")
         hidden = oracle.out_of_sight(self.game.world, who) if came.status == 200 else {}
         told = [name for name in hidden if name in came.text and name not in named.values()]
         shown = [name for name in named.values() if name in hidden]

@@ -13,7 +13,8 @@ from django.test import Client
 from checkpoints.models import Checkpoint
 from hitl.models import ApiToken, Decision, Vote
 from runs.models import Definition, Pause
-from tests.adversary import bodies
+from tests.adversary import bodies, nature, passing
+from tests.adversary.moves import Move
 from tests.adversary.world import ACCOMPLICE, INPUT, TEAM, text_of
 from tests.matrix.addresses import API
 
@@ -82,9 +83,7 @@ def wanted_by(pause: Pause, **more: Any) -> dict[str, Any]:
 
 
 def exported(game: Game, who: str = "ana") -> bytes:
-    from tests.adversary import moves
-
-    moves.read(game.world, who, EXPORT, {"thread_id": newest(game, "thread_id")})
+    passing.read(game.world, who, EXPORT, {"thread_id": newest(game, "thread_id")})
     return game.world.documents[-1] if game.world.documents else b"{}"
 
 
@@ -219,16 +218,12 @@ def a_suspended_run_takes_new_input(game: Game) -> None:
     """Somebody suspends the run behind the review, and answers with an object."""
     thread = talk(game, "adv-timed")
     pause = newest(game, "pause_id")
-    from tests.adversary import moves
-
-    moves.play(game.world, moves.Move(DECIDE, "ben", {"pause_id": pause}, {"decision": "approve"}))
-    moves.work_a_little(game.world)
+    passing.play(game.world, Move(DECIDE, "ben", {"pause_id": pause}, {"decision": "approve"}))
+    nature.work_a_little(game.world)
     approve(game, "ana", decision="answer", input={"vat": "DE1"})
-    moves.play(
+    passing.play(
         game.world,
-        moves.Move(
-            f"POST {API}runs/<run:run_id>/suspend", "ana", {"run_id": newest(game, "run_id")}
-        ),
+        Move(f"POST {API}runs/<run:run_id>/suspend", "ana", {"run_id": newest(game, "run_id")}),
     )
     game.after()
     game.play(TURNS, "ana", {"input": dict(bodies.MINE)}, thread_id=thread)
@@ -272,14 +267,12 @@ def an_answer_comes_before_its_question(game: Game) -> None:
     """Approved by name of the step before anybody has seen what it came to: by one who may, and was
     not shown it.
     """
-    from tests.adversary import moves
-
     body = {"template": "adv-patient", "title": "Order", "input": dict(INPUT), "team": TEAM}
-    moves.play(game.world, moves.Move(ORDERS, "ana", {}, body))
+    passing.play(game.world, Move(ORDERS, "ana", {}, body))
     run = newest(game, "run_id")
     for node, kind in (("plan", "approve"), ("plan", "asking"), ("plan", "")):
         event = {"payload": "approve", "node_id": node, "input_type": kind}
-        moves.play(game.world, moves.Move(EVENT, "ben", {"run_id": run}, event))
+        passing.play(game.world, Move(EVENT, "ben", {"run_id": run}, event))
     game.after()
     game.happen("sweep", "settle", "time", "settle")
 

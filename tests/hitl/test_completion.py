@@ -94,7 +94,7 @@ class Try:
 
 
 @pytest.fixture
-def tried(templates, ana, api, page, at_once, monkeypatch, committing):
+def tried(templates, ana, api, page, sending_at_once, monkeypatch, committing):
     told: list[str] = []
     monkeypatch.setattr(
         tasks.advance_run, "apply_async", lambda arguments, queue, priority: told.extend(arguments)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.test.utils import override_settings
 
-from tests.matrix import races
 from tests.matrix import world as worlds
+from tests.matrix.races import doors as races
 from tests.matrix.world import World
 
 

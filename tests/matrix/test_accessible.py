@@ -20,7 +20,7 @@ from django.contrib.staticfiles import finders
 from playwright.sync_api import Page, Route, ViewportSize, sync_playwright
 
 from tests.matrix.addresses import ADDRESSES, REST, served
-from tests.matrix.desk_walk import url_of
+from tests.matrix.desk.walk import url_of
 from tests.matrix.walk import fill
 from tests.matrix.world import BY_NAME, STATES, World
 from tests.stories.conftest import CHROMIUM

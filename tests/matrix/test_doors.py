@@ -10,8 +10,8 @@ import pytest
 
 from checkpoints.database.people import User
 from tests.matrix.addresses import ADDRESSES, API
-from tests.matrix.desk import OFFICE, PAGES, STANDARD
-from tests.matrix.desk_walk import MODELS, url_of
+from tests.matrix.desk.tables import OFFICE, PAGES, STANDARD
+from tests.matrix.desk.walk import MODELS, url_of
 from tests.matrix.doors import PROTOCOLS, SOCKETS, STREAMS, UNKNOWN_METHODS, Door, doors
 from tests.matrix.walk import DEAR, NOTED, fill, send, told_of, verdict
 from tests.matrix.world import BY_NAME, Role, World, digest, undone, watched

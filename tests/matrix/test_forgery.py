@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from tests.matrix.addresses import ADDRESSES, API, METHODS, REST, SAFE, served
-from tests.matrix.desk_walk import url_of
+from tests.matrix.desk.walk import url_of
 from tests.matrix.walk import ARGUMENT, fill, send
 from tests.matrix.world import BY_NAME, World, digest, undone, watched
 

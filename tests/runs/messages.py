@@ -10,7 +10,7 @@ from runs import tasks
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def sending_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is given to the sender's thread is done by the caller instead, so that a test sees it
     done.
 

@@ -338,7 +338,7 @@ def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
 
 
 def test_a_later_try_is_a_row_that_the_sweep_fires_and_no_message_waits_in_the_broker(
-    order_that, at_once, monkeypatch
+    order_that, sending_at_once, monkeypatch
 ):
     """F13: nothing is sent ahead of time; what is sent a hundred times is done once."""
     sent, tries = [], []

@@ -14,18 +14,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from hitl.doors.agui.events import Telling, Told
-from hitl.doors.langgraph import segments, starting, threads
+from hitl.doors.langgraph import keys, segments, starting, threads
 from hitl.doors.langgraph.calls import Call, Given, Streamed, invalid
 from hitl.doors.langgraph.segments import Segment
 from hitl.doors.langgraph.streaming import runs as streams
-from hitl.http.idempotency import HEADER
 from hitl.live.topics import in_database_thread
 from hitl.models import LangGraphRun
 
 NAMESPACE = uuid.UUID("0c8f6b5e-35a5-4a3d-9f0e-4d1c62f5a7b1")
 BEGUN = "agui_run"
 """In the notes of a run: which wire run a client's own id stands for."""
-KEY = HEADER.lower()
 LONGEST = 200
 """Characters of an id that a client makes."""
 
@@ -69,7 +67,7 @@ def run(call: Call) -> Streamed:
             names={"thread_id": str(wire)},
             data={**body, **_wish(given)},
             # of two requests at once, and after a server was lost before the row below
-            headers={**call.headers, KEY: f"agui:{key}"},
+            headers={**call.headers, keys.NAME: f"agui:{key}"},
         )
         thread, segment, _ = starting.begin(asked)
         thread_id = thread.pk

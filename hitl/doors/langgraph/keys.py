@@ -24,6 +24,8 @@ from hitl.live.pump import StreamRefused
 from hitl.models import IdempotencyKey, idempotency
 from runs import keyed
 
+NAME = HEADER.lower()
+"""Of the header, as calls have it."""
 WORKING = dt.timedelta(minutes=1)
 """How long the first request may take; then its answer is lost."""
 Begun = tuple[uuid.UUID, uuid.UUID]
@@ -35,7 +37,7 @@ def once(call: Call, act: Callable[[], Begun]) -> Begun:
 
     Raises StreamRefused, NotFound where the caller sees that no more, and as `act`.
     """
-    key = call.headers.get(HEADER.lower())
+    key = call.headers.get(NAME)
     if key is None:
         return act()
     if not 0 < len(key) <= LONGEST or not key.isprintable():

@@ -37,9 +37,7 @@ def answer_to(pause: Pause, value: Any) -> Answer:
             return _of_calls(pause, value)
         case True | "APPROVE":
             return _verdict(pause, {"type": "approve"})
-        case False:
-            return _verdict(pause, {"type": "ignore"})
-        case "REJECT":
+        case False | "REJECT":
             return _verdict(pause, {"type": "ignore"})
         case str():
             return _words(pause, value)

@@ -28,7 +28,7 @@ from hitl.threads import export as whole
 from tests.checkpoints.langgraph import graphs
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database
-from tests.worlds.documents import alike, signed
+from tests.worlds.histories.documents import alike, signed
 
 __all__ = ["file_database"]
 AT: Any = {"configurable": {"thread_id": "t"}}

@@ -9,7 +9,7 @@ from checkpoints.export.schema import document_schema, record, shown, text
 from checkpoints.export.sections import Section
 from checkpoints.export.thread_document import ImportRefused
 from hitl.threads import export as whole
-from tests.worlds.documents import signed
+from tests.worlds.histories.documents import signed
 
 LIMIT = 10_000_000
 NOTES = Section(

@@ -14,9 +14,9 @@ from checkpoints.state import codec
 from hitl.models import Import
 from hitl.threads import export as whole
 from tests.databases.encryption_keys import dump
-from tests.worlds.documents import changed, places, signed
-from tests.worlds.exported_thread import LIMIT, read
-from tests.worlds.exported_thread import told as told
+from tests.worlds.histories.documents import changed, places, signed
+from tests.worlds.histories.exported import LIMIT, read
+from tests.worlds.histories.exported import told as told
 
 # its parts are asked of each database by their own tests
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

@@ -37,9 +37,9 @@ from runs.threads.turns import Turn, open_thread
 from tests.checkpoints.state.random_states import passes, values
 from tests.conftest import drive, pause_of, state_at_head
 from tests.databases.encryption_keys import NEW, dump, keys
-from tests.worlds.documents import alike
-from tests.worlds.exported_thread import bring_in, holds, read
-from tests.worlds.exported_thread import told as told
+from tests.worlds.histories.documents import alike
+from tests.worlds.histories.exported import bring_in, holds, read
+from tests.worlds.histories.exported import told as told
 
 # its parts are asked of each database by their own tests
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

@@ -18,7 +18,7 @@ from hitl.models import ApiToken, Import, Via
 from hitl.threads import export as whole
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, OLD, keys
-from tests.worlds.documents import alike, signed
+from tests.worlds.histories.documents import alike, signed
 
 pytestmark = pytest.mark.django_db
 

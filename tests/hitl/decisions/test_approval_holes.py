@@ -25,8 +25,8 @@ from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, Sta
 from runs.workflows.registry import step
 from runs.workflows.tool_calls import Call, approved
 from runs.workflows.wait_for_input import ask_about_calls
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import rest
-from tests.worlds.whole_story import broken
 
 pytestmark = pytest.mark.django_db
 

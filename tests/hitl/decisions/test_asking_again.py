@@ -24,7 +24,7 @@ from runs.workflows import attachments
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
-from tests.worlds.whole_story import broken
+from tests.worlds.histories.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

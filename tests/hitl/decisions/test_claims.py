@@ -18,10 +18,10 @@ from hitl.models import Decision, Via
 from runs.models import Pause
 from tests.conftest import pause_of
 from tests.databases.whole import rows
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -13,10 +13,10 @@ from hitl.decisions.reviewers.policy import NotNow
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from tests.conftest import drive, fresh, pause_of
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.scripted_step import state_of
-from tests.worlds.whole_story import broken
 
 pytestmark = pytest.mark.django_db
 

@@ -17,11 +17,11 @@ from hitl.models import Decision, Via, Vote
 from hitl.threads import erasure
 from runs.models import Pause
 from tests.conftest import drive, fresh, kinds, pause_of
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.scripted_step import state_of
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

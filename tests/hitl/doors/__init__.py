@@ -1,1 +1,1 @@
-"""Messages, export and erasure of threads."""
+"""Tests of the doors for protocols of others, in process."""

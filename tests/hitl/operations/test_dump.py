@@ -20,7 +20,7 @@ from runs.models import Pause
 from tests.databases import cleaning, encryption_keys
 from tests.databases.unguarded import unguarded as unguarded
 from tests.matrix import world as worlds
-from tests.worlds.whole_story import broken, command
+from tests.worlds.histories.whole_story import broken, command
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 ODD = 'a NUL \0, half a pair \ud800, waystation: { "json": [1.0, 1e300] }, \N{GRINNING FACE}'

@@ -23,9 +23,9 @@ from runs.models import Run
 from runs.workflows.base import Go
 from tests.conftest import drive, fresh
 from tests.worlds import steps
+from tests.worlds.histories.whole_story import answer, broken, command
+from tests.worlds.histories.whole_story import finished as finished
 from tests.worlds.scripted_step import order_that as order_that
-from tests.worlds.whole_story import answer, broken, command
-from tests.worlds.whole_story import finished as finished
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 DEEP = {

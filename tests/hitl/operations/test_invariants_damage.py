@@ -17,9 +17,9 @@ from runs.models import Pause, Run, Schedule, WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.runs.schedules.scheduled import scheduled as scheduled
 from tests.runs.schedules.scheduled import sweep_at
+from tests.worlds.histories.whole_story import answer, broken
+from tests.worlds.histories.whole_story import finished as finished
 from tests.worlds.scripted_step import order_that as order_that
-from tests.worlds.whole_story import answer, broken
-from tests.worlds.whole_story import finished as finished
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -40,8 +40,8 @@ from tests.conftest import fresh, pause_of
 from tests.databases.moved_clock import wrong as wrong
 from tests.worlds import lost_worker, steps
 from tests.worlds.deadlines import asked as asked
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.mailing import relay
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 

@@ -29,11 +29,11 @@ from runs.workflows.reviews.rules import ReviewInvalid, check
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
-from tests.worlds.booking import state_of
+from tests.worlds.books.booking import state_of
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.mailing import relay
 from tests.worlds.outsiders import SUPPLIER, browser, link_to, mails_to
 from tests.worlds.scripted_step import order_that as order_that
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 

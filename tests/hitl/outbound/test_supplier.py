@@ -10,8 +10,8 @@ import pytest
 
 from hitl.models import Decision
 from tests.conftest import drive, fresh, pause_of
-from tests.worlds import invoices
-from tests.worlds.booking import House, sent, state_of
+from tests.worlds.books import invoices
+from tests.worlds.books.booking import House, sent, state_of
 from tests.worlds.mailing import relay
 from tests.worlds.outsiders import browser, link_to, mails_to
 

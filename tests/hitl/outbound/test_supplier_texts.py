@@ -10,8 +10,8 @@ from runs.contrib.booking.letters import LETTERS
 from runs.models import Pause, StepTemplate
 from runs.workflows import letters
 from tests.conftest import pause_of
-from tests.worlds import invoices
-from tests.worlds.booking import House
+from tests.worlds.books import invoices
+from tests.worlds.books.booking import House
 
 pytestmark = pytest.mark.django_db
 URL = "/templates/steps/booking-decide/texts"

@@ -26,7 +26,7 @@ from runs.models import Definition, Pause, Run
 from tests.conftest import state_at_head
 from tests.runs.engine.crews import ASKING, crew, sub, work_off
 from tests.worlds import steps
-from tests.worlds.documents import alike, signed
+from tests.worlds.histories.documents import alike, signed
 
 __all__ = ["crew"]
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

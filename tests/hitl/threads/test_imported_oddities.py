@@ -25,8 +25,8 @@ from hitl.models import Import
 from hitl.threads import export as whole
 from runs.models import Run
 from tests.matrix.addresses import served
-from tests.worlds.exported_thread import bring_in
-from tests.worlds.exported_thread import told as told
+from tests.worlds.histories.exported import bring_in
+from tests.worlds.histories.exported import told as told
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 

@@ -20,8 +20,8 @@ from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from tests.worlds import steps
-from tests.worlds.documents import signed
-from tests.worlds.exported_thread import bring_in, holds
+from tests.worlds.histories.documents import signed
+from tests.worlds.histories.exported import bring_in, holds
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 RULES = {"reviewers": {"users": ["ben"]}, "self_approval": False}

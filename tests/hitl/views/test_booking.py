@@ -19,9 +19,9 @@ from hitl.forms.pages import MessageForm
 from hitl.models import Decision
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
-from tests.worlds import invoices
-from tests.worlds.booking import House, sent, state_of
-from tests.worlds.invoice_writer import to_cii, to_pdf, to_ubl
+from tests.worlds.books import invoices
+from tests.worlds.books.booking import House, sent, state_of
+from tests.worlds.books.writer import to_cii, to_pdf, to_ubl
 
 pytestmark = pytest.mark.django_db
 STEEL = {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN}

@@ -11,8 +11,8 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services
 from tests.conftest import drive, fresh, pause_of
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.repositories import UNTIDY, make_repository
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("templates")]
 

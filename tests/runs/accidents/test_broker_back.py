@@ -155,7 +155,7 @@ def test_messages_of_the_embedded_broker_keep_their_urgency():
 
 
 @pytest.mark.django_db
-def test_a_sweep_that_arrives_mends_the_breaker(make_order, at_once, monkeypatch):
+def test_a_sweep_that_arrives_mends_the_breaker(make_order, sending_at_once, monkeypatch):
     """P3: it is a message itself, so the ones it sends will arrive too; else they would wait for
     the next sweep or the one after.
     """

@@ -25,7 +25,7 @@ from tests.databases.whole import file_database as file_database
 from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
-from tests.worlds.whole_story import broken
+from tests.worlds.histories.whole_story import broken
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

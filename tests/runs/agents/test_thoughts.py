@@ -25,8 +25,8 @@ from tests.databases.whole import file_database as file_database
 from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import order_that as order_that
-from tests.worlds.whole_story import broken
 
 THOUGHTS = "The user wants a sum. Six times seven."
 ANSWER = "It is 42."

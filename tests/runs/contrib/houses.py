@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.booking import House
+from tests.worlds.books.booking import House
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ from runs.models import Pause, Run, WorkOrder
 from runs.states import PENDING, RUNNING
 from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.runs.contrib.houses import house as house
-from tests.worlds import invoices
-from tests.worlds.booking import asked, state_of
-from tests.worlds.invoice_writer import to_cii, to_pdf
+from tests.worlds.books import invoices
+from tests.worlds.books.booking import asked, state_of
+from tests.worlds.books.writer import to_cii, to_pdf
 
 pytestmark = pytest.mark.django_db
 D = Decimal

@@ -12,8 +12,8 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from tests.conftest import drive
-from tests.worlds import invoices
-from tests.worlds.booking import House, state_of
+from tests.worlds.books import invoices
+from tests.worlds.books.booking import House, state_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 KNOWN = {"supplier": "79999", "assign": {"1": "6335/110"}}

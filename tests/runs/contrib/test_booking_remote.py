@@ -17,7 +17,7 @@ from runs.states import COMPLETED, PENDING
 from tests.conftest import drive
 from tests.killed import moments
 from tests.runs.contrib.houses import house
-from tests.worlds import invoices
+from tests.worlds.books import invoices
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runs.contrib.einvoice.model import Extra, Tax, ThirdParty
 from runs.contrib.einvoice.rules import check, iban_problem, vat_problem
 from runs.contrib.einvoice.sums import added_up, recalculated, with_supplied
-from tests.worlds import invoices
+from tests.worlds.books import invoices
 
 D = Decimal
 

@@ -31,8 +31,8 @@ from runs.contrib.einvoice.model import (
 from runs.contrib.einvoice.rules import check
 from runs.contrib.einvoice.sums import added_up
 from runs.contrib.einvoice.xml import MAX_BYTES, MAX_ELEMENTS, InvoiceUnreadable
-from tests.worlds import invoices
-from tests.worlds.invoice_writer import to_cii, to_pdf, to_ubl
+from tests.worlds.books import invoices
+from tests.worlds.books.writer import to_cii, to_pdf, to_ubl
 
 WRITERS = {"ubl": to_ubl, "cii": to_cii, "pdf": to_pdf}
 words = st.text(

@@ -22,8 +22,8 @@ from runs.models import Pause
 from runs.workflows import registry
 from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.conftest import drive, fresh, head_of, pause_of
-from tests.worlds import invoices
-from tests.worlds.booking import House
+from tests.worlds.books import invoices
+from tests.worlds.books.booking import House
 from tests.worlds.repositories import UNTIDY, make_repository
 
 pytestmark = pytest.mark.django_db

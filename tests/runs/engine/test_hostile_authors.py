@@ -24,9 +24,9 @@ from runs.engine.workers.shutdown import ProcessEnds
 from runs.workflows.base import Ask, Child, Done, Gather, Go, Report, Sleep, StepFailed
 from tests.conftest import drive, fresh
 from tests.databases.whole import at_once
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
-from tests.worlds.whole_story import broken
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -26,7 +26,7 @@ QUEUES = {"control", "steps", "agents"}
 
 
 @pytest.fixture
-def sent(at_once, monkeypatch):
+def sent(sending_at_once, monkeypatch):
     """(run, queue) of each message, in order."""
     messages: list[tuple[str, str]] = []
     monkeypatch.setattr(
@@ -157,7 +157,7 @@ def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(
 
 
 def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(
-    mixed, make_order, at_once, monkeypatch, committing, ana, ben
+    mixed, make_order, sending_at_once, monkeypatch, committing, ana, ben
 ):
     """P3, P12: an answer waited 20.7 s behind 1 200 new orders, and so did everybody's first order
     behind one person's burst.

@@ -35,7 +35,7 @@ def boss(db):
 
 
 @pytest.fixture
-def broker(at_once, monkeypatch):
+def broker(sending_at_once, monkeypatch):
     """Messages as the broker keeps them: by urgency, then in the order in which they came."""
     messages: list[tuple[int, int, str]] = []
     monkeypatch.setattr(

@@ -39,7 +39,7 @@ from tests.killed.moments import Killed, child_environment, expire_leases, work_
 from tests.runs.langgraph.graphs import EFFECTS
 from tests.servers.stack import ROOT
 from tests.worlds import steps
-from tests.worlds.documents import signed
+from tests.worlds.histories.documents import signed
 
 __all__ = ["file_database"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.stack
 
 WITHOUT_KEYS = {f"api/v1/channels/{name}" for name in ("mail", "slack", "teams")}
 """Their senders know no keys: a mail is taken once by its Message-ID, and a press answers the
-revision that it names, which only one answer does (tests/hitl/channels, tests/matrix/races.py).
+revision that it names, which only one answer does (tests/hitl/channels,
+tests/matrix/races/doors.py).
 """
 
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 from tests.servers.stack import until
 from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
-from tests.worlds import invoices
-from tests.worlds.invoice_writer import to_cii, to_pdf, to_ubl
+from tests.worlds.books import invoices
+from tests.worlds.books.writer import to_cii, to_pdf, to_ubl
 
 pytestmark = pytest.mark.stack
 

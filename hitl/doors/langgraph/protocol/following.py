@@ -18,7 +18,6 @@ from hitl.doors.langgraph.protocol import events
 from hitl.doors.langgraph.protocol.shown import MOST
 from hitl.doors.langgraph.streaming.frames import as_json
 from hitl.live.hub import hub
-from hitl.live.outages import Outage
 from hitl.live.pump import StreamRefused
 from hitl.live.topics import in_database_thread
 
@@ -98,11 +97,8 @@ def _asks(event: dict[str, Any]) -> bool:
 async def pages(thread_id: uuid.UUID, given: Filter) -> AsyncGenerator[list[dict[str, Any]], None]:
     """The protocol's events of a thread after a number, for as long as the caller listens."""
     tell = in_database_thread(told)
-    # an async generator
-    async with aclosing(hub().follow(thread_id, given.begins_behind)) as following:  # type: ignore[type-var]
+    async with aclosing(hub().pages(thread_id, given.begins_behind)) as following:
         async for page in following:
-            if isinstance(page, Outage) or not page:
-                continue
             shown = await tell(thread_id, [event.event for event in page], [given])
             if shown:
                 yield shown

@@ -29,7 +29,6 @@ from hitl.http import incoming
 from hitl.http.authentication import Caller
 from hitl.live.consumers import HEARD, THROTTLED, WITHIN, LiveConsumer, SocketRefused
 from hitl.live.hub import hub
-from hitl.live.outages import Outage
 from hitl.live.pump import StreamRefused
 from hitl.live.socket_messages import LONGEST
 from hitl.live.topics import in_database_thread
@@ -171,11 +170,8 @@ class ProtocolConsumer(LiveConsumer):
         """Tell all subscriptions at once, in the order of the log: an end, told to one of them,
         comes behind what another still has to hear.
         """
-        # an async generator
-        async with aclosing(hub().follow(thread, self.seq)) as pages:  # type: ignore[type-var]
+        async with aclosing(hub().pages(thread, self.seq)) as pages:
             async for page in pages:
-                if isinstance(page, Outage) or not page:
-                    continue
                 async with self.telling:
                     await self._tell(
                         thread, [event.event for event in page], [*self.subscriptions.values()]

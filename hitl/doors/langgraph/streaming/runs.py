@@ -27,7 +27,6 @@ from hitl.doors.langgraph.streaming.frames import (
 )
 from hitl.doors.langgraph.values import values_of
 from hitl.live.hub import hub
-from hitl.live.outages import Outage
 from hitl.live.topics import in_database_thread
 from hitl.threads import messages
 
@@ -111,11 +110,8 @@ async def events(followed: Followed) -> AsyncGenerator[tuple[Segment, list[Envel
         seq = await in_database_thread(newest)(followed.thread_id) - 1
     if segment.last is not None and followed.place.seq > segment.last:
         return
-    # an async generator
-    async with aclosing(hub().follow(followed.thread_id, max(seq, 0))) as following:  # type: ignore[type-var]
-        async for page in following:
-            if isinstance(page, Outage) or not page:
-                continue
+    async with aclosing(hub().pages(followed.thread_id, max(seq, 0))) as pages:
+        async for page in pages:
             told = [event.event for event in page]
             if segment.run is None:
                 segment = await read(followed.thread_id, segment.wire_id)

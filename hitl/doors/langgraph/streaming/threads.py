@@ -19,7 +19,6 @@ from hitl.doors.langgraph.segments import Segment
 from hitl.doors.langgraph.streaming.frames import Frame, Place, Telling, place_of, written
 from hitl.doors.langgraph.streaming.runs import is_mark, newest
 from hitl.live.hub import hub
-from hitl.live.outages import Outage
 from hitl.live.topics import in_database_thread
 from runs.models import Run
 
@@ -118,10 +117,7 @@ def join(call: Call) -> Streamed:
 async def _frames(telling: ThreadTelling) -> AsyncGenerator[list[bytes], None]:
     tell = in_database_thread(telling.page)
     seq = max(telling.place.seq - 1, 0)
-    # an async generator
-    async with aclosing(hub().follow(telling.thread_id, seq)) as following:  # type: ignore[type-var]
-        async for page in following:
-            if isinstance(page, Outage) or not page:
-                continue
+    async with aclosing(hub().pages(telling.thread_id, seq)) as pages:
+        async for page in pages:
             if frames := await tell([event.event for event in page]):
                 yield frames

@@ -4,10 +4,11 @@ others are told.
 
 from __future__ import annotations
 
-import time
+import threading
 from functools import partial
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from hitl.decisions import services
@@ -169,18 +170,23 @@ def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, ki
     ]
     pauses = [pause_of(order) for order in orders]
     now, done = at(pauses[-1], 4), []
-    dying: list[crash.Moments] = []
+    begun = threading.Event()
+
+    def begins(execute, sql, *more):
+        if sql.startswith("UPDATE"):
+            begun.set()
+        return execute(sql, *more)
 
     def sweep(share, dies_at):
-        with crash.killing(dies_at) as moments:
-            if dies_at:
-                dying.append(moments)
-            # else the other one might have done everything before this one comes to its death
-            while share and killed_at and not (dying and dying[0].count > 5):
-                time.sleep(0.001)
-            while outcomes.fire_due(now=now, limit=2, share=share) == 2:
-                pass
-            done.append(share)
+        if killed_at and not dies_at:  # else it might have done all before the other one's death
+            begun.wait(60)
+        try:
+            with connection.execute_wrapper(begins), crash.killing(dies_at):
+                while outcomes.fire_due(now=now, limit=2, share=share) == 2:
+                    pass
+                done.append(share)
+        finally:
+            begun.set()
 
     assert no_errors(at_once(partial(sweep, 0.0, killed_at), partial(sweep, 0.6, 0)))
     assert len(done) == (1 if killed_at else 2)

@@ -24,9 +24,9 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds.deadlines import HOUR, at, fire, updates
 from tests.worlds.deadlines import asked as asked
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.people import person
 from tests.worlds.ruled_order import browser, rest
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 DAY = {"after": "P1D"}

@@ -14,10 +14,10 @@ from hitl.decisions.reviewers import delegations, policy
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Delegation, Via, Vote
 from tests.conftest import drive, pause_of
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

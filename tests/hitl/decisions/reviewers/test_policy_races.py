@@ -16,8 +16,8 @@ from runs.models import Pause
 from tests.conftest import fresh, kinds, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import ruled as ruled
-from tests.worlds.whole_story import broken
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -27,12 +27,12 @@ from runs.threads.turns import Turn
 from runs.workflows.sequence import FrozenStep
 from tests.databases.whole import rows
 from tests.doors.admin import client_of, said
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.people import hire
 from tests.worlds.ruled_order import rest
 from tests.worlds.talking_threads import RAN, drive, say
 from tests.worlds.talking_threads import give as give
 from tests.worlds.talking_threads import thread as thread
-from tests.worlds.whole_story import broken
 
 pytestmark = pytest.mark.django_db
 

@@ -23,13 +23,13 @@ from runs.models import Pause
 from tests.conftest import drive, fresh, pause_of, state_at_head
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.mailing import relay
 from tests.worlds.outsiders import browser as outside
 from tests.worlds.outsiders import link_to, mails_to
 from tests.worlds.people import group, person
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
-from tests.worlds.whole_story import broken
 
 pytestmark = pytest.mark.django_db
 

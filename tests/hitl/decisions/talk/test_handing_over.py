@@ -17,10 +17,10 @@ from hitl.outbound import sending
 from hitl.threads import erasure
 from runs.services import PauseClosed
 from tests.conftest import drive, pause_of
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.people import group
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
-from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

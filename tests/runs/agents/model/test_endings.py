@@ -20,7 +20,7 @@ from tests.worlds import agents
 from tests.worlds.agents import FINE
 from tests.worlds.agents import endpoint as endpoint
 from tests.worlds.agents import thread as thread
-from tests.worlds.whole_story import broken
+from tests.worlds.histories.whole_story import broken
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

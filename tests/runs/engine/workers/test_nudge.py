@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def sent(at_once, monkeypatch):
+def sent(sending_at_once, monkeypatch):
     """The run ids in messages, in order."""
     messages: list[str] = []
     monkeypatch.setattr(
@@ -44,7 +44,7 @@ def sent(at_once, monkeypatch):
 
 
 @pytest.fixture
-def broker_down(at_once, monkeypatch):
+def broker_down(sending_at_once, monkeypatch):
     """Every send fails; gives the list of attempts."""
     attempts: list[str] = []
 

@@ -10,8 +10,17 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.http import HttpResponse
 
 from tests.matrix.addresses import served
-from tests.matrix.desk import ACTIONS, ALONE, CHANGED, OFFICE, PAGES, STANDARD, SUPERUSERS, Action
-from tests.matrix.desk_walk import MODELS, chosen, url_of
+from tests.matrix.desk.tables import (
+    ACTIONS,
+    ALONE,
+    CHANGED,
+    OFFICE,
+    PAGES,
+    STANDARD,
+    SUPERUSERS,
+    Action,
+)
+from tests.matrix.desk.walk import MODELS, chosen, url_of
 from tests.matrix.walk import send, verdict
 from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, undone, watched
 
@@ -66,12 +75,13 @@ def test_every_page_of_the_admin_is_in_the_table() -> None:
         if name not in OFFICE and name not in PAGES and not of_model(name)[0]
     )
     assert not new, (
-        f"Say who may open {new}: add one line each to PAGES in tests/matrix/desk.py, such "
+        f"Say who may open {new}: add one line each to PAGES in tests/matrix/desk/tables.py, such "
         f"as {new[0]!r}: ('runs.view_run',)."
     )
     gone = sorted(set(PAGES) - set(DESK.values()))
     assert not gone, (
-        f"The admin has no {gone} any more: take the lines out of PAGES in tests/matrix/desk.py."
+        f"The admin has no {gone} any more: take the lines out of PAGES in "
+        "tests/matrix/desk/tables.py."
     )
 
 
@@ -90,11 +100,12 @@ def test_every_action_of_the_admin_is_in_the_table() -> None:
         found |= {f"{model._meta.label} {getattr(action, '__name__', action)}" for action in listed}
     new, gone = sorted(found - set(ACTIONS)), sorted(set(ACTIONS) - found)
     assert not new, (
-        f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk.py, such "
+        f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk/tables.py, such "
         f"as {new[0]!r}: Action('runs.change_run')."
     )
     assert not gone, (
-        f"The admin has no {gone} any more: take the lines out of ACTIONS in tests/matrix/desk.py."
+        f"The admin has no {gone} any more: take the lines out of ACTIONS in "
+        "tests/matrix/desk/tables.py."
     )
 
 

@@ -14,8 +14,8 @@ from django.utils import timezone
 from hitl.operations import invariants
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
-from tests.matrix.races import DOORS, TWICE, Tally, ask, one_question, people, race
-from tests.matrix.starters import (
+from tests.matrix.races.doors import DOORS, TWICE, Tally, ask, one_question, people, race
+from tests.matrix.races.starters import (
     LATE,
     Ask,
     ready,

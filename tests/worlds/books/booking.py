@@ -18,7 +18,7 @@ from runs.contrib.booking.samples import make_samples
 from runs.contrib.einvoice.model import Invoice
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
-from tests.worlds.invoice_writer import to_ubl
+from tests.worlds.books.writer import to_ubl
 
 
 def sent(

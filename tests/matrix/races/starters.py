@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 
 from runs.models import WorkOrder
 from tests.conftest import drive
-from tests.matrix.races import Racer
+from tests.matrix.races.doors import Racer
 
 LATE = dt.timedelta(days=1)
 """No worker picks up here what was answered."""

@@ -17,7 +17,7 @@ from hitl.models import Via
 from hitl.operations import invariants
 from hitl.threads import export as whole
 from tests.conftest import drive, pause_of
-from tests.worlds.documents import signed
+from tests.worlds.histories.documents import signed
 
 LIMIT = 10_000_000
 

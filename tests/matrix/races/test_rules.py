@@ -17,7 +17,7 @@ from hitl.operations import invariants
 from runs.models import Pause, Run, WorkOrder
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
-from tests.matrix.races import (
+from tests.matrix.races.doors import (
     DOORS,
     OVER,
     Question,
@@ -29,7 +29,7 @@ from tests.matrix.races import (
     people,
     rest,
 )
-from tests.matrix.starters import LATE, ready
+from tests.matrix.races.starters import LATE, ready
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

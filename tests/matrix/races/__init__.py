@@ -1,0 +1,1 @@
+"""Many at one question at once, through every door."""

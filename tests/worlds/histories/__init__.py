@@ -1,0 +1,1 @@
+"""Threads with a history, and documents of them."""
