@@ -93,18 +93,24 @@ def _of_new(share: Share, priority: int) -> Urgency:
 def in_order(overdue: RunQuerySet, *, most: int) -> list[tuple[uuid.UUID, Urgency]]:
     """Give the ids of runs that want a message, the most urgent first and of these the oldest
     first, at most `most` of each urgency.
+
+    Runs that became due at one moment, as all do that waited for one limit, go by their ids, which
+    grow with time: which run is crowded is the same at each sweep.
     """
-    begun = overdue.filter(epoch__gt=0).order_by("due_at").values_list("pk", flat=True)[:most]
+    overdue = overdue.order_by("due_at", "pk")
+    begun = overdue.filter(epoch__gt=0).values_list("pk", flat=True)[:most]
     new = overdue.filter(epoch=0).annotate(
         priority=Coalesce("work_order__priority", 0),
         owner=Case(When(thread__team=None, then=F("thread__owner"))),
     )
     first = Q(priority__gt=0) | Q(created_at__lte=clock.FromNow(-AGED.total_seconds()))
-    raised = new.filter(first).order_by("-priority", "due_at")
+    raised = new.filter(first).order_by("-priority", "due_at", "pk")
     place = Window(
-        RowNumber(), partition_by=[F("thread__team"), F("owner")], order_by=["-priority", "due_at"]
+        RowNumber(),
+        partition_by=[F("thread__team"), F("owner")],
+        order_by=["-priority", "due_at", "pk"],
     )
-    others = new.exclude(first).annotate(place=place).order_by("due_at")
+    others = new.exclude(first).annotate(place=place)
     later = Q(place__gt=SHARE) | Q(priority__lt=0)
     return [
         *((pk, Urgency.GOING_ON) for pk in begun),

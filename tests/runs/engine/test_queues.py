@@ -184,9 +184,11 @@ def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(
     assert by_run[str(asked.latest_run_id)] == Urgency.GOING_ON
 
     # every message is lost: the sweep sends them again, in this order though the answer is the
-    # newest
+    # newest; they became due at one moment, and the database has the rows the other way round
     urgencies.clear()
-    Run.objects.filter(status="pending").update(due_at=timezone.now() - dt.timedelta(minutes=1))
+    long_ago = timezone.now() - dt.timedelta(minutes=1)
+    for run in Run.objects.filter(status="pending").order_by("-pk"):
+        Run.objects.filter(pk=run.pk).update(due_at=long_ago)
     monkeypatch.setattr(tasks, "_room", lambda queues: dict.fromkeys(queues, 1000))
     tasks.sweep()
     assert urgencies[0] == (str(asked.latest_run_id), Urgency.GOING_ON)
