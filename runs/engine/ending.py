@@ -1,8 +1,7 @@
 """Runs that end before their last step: cancelled by a person, or with the run that waits for them;
 expired; and what a parent is told.
 
-Locks are taken in one order everywhere: pauses, runs from the parent down, threads, ledgers. So
-nobody waits in a circle.
+Locks are taken in the order of `runs.engine.locks`.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
-from checkpoints.store.prepared_queries import Prepared
 from runs import hints
-from runs.engine import commit
+from runs.engine import commit, locks
 from runs.engine.drafts.events import Events, created, line
 from runs.models import Pause, Run
 from runs.states import (
@@ -182,7 +180,7 @@ def cancel_asking(pause: Pause, *, by: str, first: Events, code: FailureCode) ->
 
     Call inside the transaction that closed the question.
     """
-    if _below(pause.run):
+    if locks.below(pause.run):
         return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
     message = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
     facts: Events = [
@@ -222,11 +220,11 @@ def close_children(run: Run) -> list[Run]:
 
     Call inside a transaction, before any run is moved.
     """
-    children = _below(run)
-    if children and Pause.objects.open().filter(run__in=children).change(
-        status=PauseStatus.CANCELLED, closed_at=clock.now()
-    ):
-        hints.pauses_changed_on_commit()
+    if children := locks.below(run):
+        asked = Pause.objects.open().filter(run__in=children)
+        locks.take(asked, "pk")  # the update would take them as it comes upon them
+        if asked.change(status=PauseStatus.CANCELLED, closed_at=clock.now()):
+            hints.pauses_changed_on_commit()
     return children
 
 
@@ -243,7 +241,7 @@ def move_children(run: Run, children: Sequence[Run]) -> None:
     }
     for child in children:
         Run.objects.filter(pk=child.pk).move(LIVE, CANCELLED, awaited=0, **fields)
-    if children and (Pause.objects.open().filter(run__in=children).exists() or _below(run)):
+    if children and (Pause.objects.open().filter(run__in=children).exists() or locks.below(run)):
         raise Disturbed
 
 
@@ -258,22 +256,6 @@ def end_children(children: Sequence[Run], *, by: str) -> None:
     )
     for child in ended.select_related("definition", "parent").order_by("depth", "pk"):
         _cancelled(child, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
-
-
-_children = Prepared(lambda key: Run.objects.filter(parent=key).order_by("pk"), uuid.UUID)
-"""Prepared, since every cancellation asks, and mostly there are none."""
-
-
-def _below(run: Run) -> list[Run]:
-    """Live runs under a run, level by level."""
-    level = _children.get(run.pk)
-    below = [run_below for run_below in level if run_below.status in LIVE]
-    while level:
-        level = list(
-            Run.objects.filter(parent__in=[run_below.pk for run_below in level]).order_by("pk")
-        )
-        below += [run_below for run_below in level if run_below.status in LIVE]
-    return below
 
 
 def _cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:

@@ -1,6 +1,7 @@
 """What people and programs may ask of the machine: each outer function is one transaction."""
 
 from runs.engine.imported import is_imported
+from runs.engine.locks import lock_for_answers
 from runs.engine.recovery.code_changes import NotHeld
 from runs.engine.start import NothingKept
 from runs.services.forks import (
@@ -61,6 +62,7 @@ __all__ = [
     "fork",
     "goes_on_at",
     "is_imported",
+    "lock_for_answers",
     "resume",
     "retry",
     "submit",

@@ -134,6 +134,8 @@ def _record(judged: Sequence[_Judged]) -> list[Decision | Vote]:
     recorded: list[Decision | Vote] = []
     try:
         with transaction.atomic(durable=True):
+            if len(judged) > 1:
+                runs.lock_for_answers([each.pause for each in judged])
             for each in judged:
                 recorded.append(_write(each))
     except (codec.NotJson, MergeFailed) as error:

@@ -21,6 +21,7 @@ from runs.engine import approvals
 from runs.models import Pause
 from runs.threads import turns
 from runs.threads.turns import Turn
+from tests.conftest import state_at_head
 from tests.databases.whole import file_database as file_database
 from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
@@ -467,3 +468,16 @@ def test_a_configuration_that_no_agent_can_be_made_of_is_not_saved(config, place
     with pytest.raises(definitions.TemplateInvalid) as refused:
         definitions.edit_step_template("bad", title="Bad", function="agent", config=config)
     assert list(refused.value.errors) == [f"config.{place}".rstrip(".")]
+
+
+def test_a_fork_in_the_middle_of_a_turn_has_the_persons_words_once(endpoint, thread, ana):
+    """S0-80: and the message that is made anew is another one."""
+    endpoint.script = by_loop(ModelReply("I look.", [LOOK]), ModelReply("All is well."))
+    run = agents.say(thread, "Go", by=ana)
+    between = Checkpoint.objects.get(run_id=run.pk, node_id="agent", status="active")
+    before = state_at_head(thread.pk)["messages"]
+    agents.go_on(turns.invoke(thread.pk, Turn(checkpoint_id=between.pk), by=ana))
+    after = state_at_head(thread.pk)["messages"]
+    assert [message["role"] for message in after] == ["user", "assistant", "assistant"]
+    assert after[:2] == before[:2]
+    assert after[2]["id"] != before[2]["id"]
