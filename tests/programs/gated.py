@@ -2,9 +2,10 @@
 each call of its script, ends where that defers one, and goes on with `--resume`.
 
 `python gated.py <folder> --settings FILE [--resume FILE]`: `<folder>/script.json` holds the calls,
-`{"name", "input"}` each, `Bash` and `Write` alone; `{tree}` in it is the work tree. While
-`<folder>/die` is there it dies after the first call that it made. Without `--settings` it plans: it
-says a word and ends.
+`{"name", "input"}` each, `Bash` and `Write` alone, or lists of those of one message; `{tree}` in it
+is the work tree. Of several that are deferred in one message it forgets all but the last, as Claude
+Code 2.1.332. While `<folder>/die` is there it dies after the first call that it made. Without
+`--settings` it plans: it says a word and ends.
 """
 
 from __future__ import annotations
@@ -56,6 +57,55 @@ def made(settings: Any, call: Any, arguments: Any) -> str:
     return "Written."
 
 
+class Agent:
+    """A session: what its calls gave, and the one that it waits with."""
+
+    def __init__(self, folder: Path, settings: Any, kept: Any) -> None:
+        self.folder, self.settings = folder, settings
+        self.results: list[str] = kept["results"]
+        self.begun: int = kept["begun"]
+        """Messages of the script."""
+        self.waits: Any = kept["waits"]
+
+    def work(self, messages: list[list[Any]]) -> None:
+        """Until a call is deferred, or the script ends."""
+        waited, self.waits = self.waits, None
+        if waited:
+            self.make(*waited)
+        while not self.waits and self.begun < len(messages):
+            first = sum(map(len, messages[: self.begun]))
+            calls = list(enumerate(messages[self.begun], start=first))
+            self.begun += 1
+            for number, call in calls:
+                content = {"type": "tool_use", "id": f"toolu_{number}", **call}
+                say(type="assistant", message={"content": [content]})
+            for number, call in calls:
+                self.make(number, call)
+
+    def make(self, number: int, call: Any) -> None:
+        answer = said_by_hook(self.settings, number, call)
+        decision = answer.get("permissionDecision", "")
+        if decision == "defer":
+            self.waits = [number, call]
+        elif decision == "deny":
+            self.results.append(f"Denied: {answer['permissionDecisionReason']}")
+        elif decision == "allow" or call["name"] == "Write":
+            arguments = answer.get("updatedInput", call["input"])
+            self.results.append(made(self.settings, call, arguments))
+            if (self.folder / "die").exists():
+                sys.exit(3)
+        else:
+            self.results.append("Nobody allowed this.")
+
+    @property
+    def end(self) -> dict[str, Any]:
+        if self.waits:
+            number, call = self.waits
+            use = {"id": f"toolu_{number}", **call}
+            return {"stop_reason": "tool_deferred", "result": "", "deferred_tool_use": use}
+        return {"stop_reason": "end_turn", "result": "\n".join(self.results)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -71,35 +121,18 @@ def main() -> None:
     fresh = Path.home() / ".claude" / "projects" / "-a-b" / f"{SESSION}.jsonl"
     file: Path = given.resume or fresh
     file.parent.mkdir(parents=True, exist_ok=True)
-    results = json.loads(file.read_text()) if given.resume else []
-    ends: dict[str, Any] = {"stop_reason": "end_turn", "result": ""}
-    for number, call in list(enumerate(calls))[len(results) :]:
-        content = {"type": "tool_use", "id": f"toolu_{number}", **call}
-        say(type="assistant", message={"content": [content]})
-        answer = said_by_hook(settings, number, call)
-        decision = answer.get("permissionDecision", "")
-        if decision == "defer":
-            use = {"id": f"toolu_{number}", **call}
-            ends = {"stop_reason": "tool_deferred", "result": "", "deferred_tool_use": use}
-            break
-        if decision == "deny":
-            results.append(f"Denied: {answer['permissionDecisionReason']}")
-        elif decision == "allow" or call["name"] == "Write":
-            results.append(made(settings, call, answer.get("updatedInput", call["input"])))
-            if (given.folder / "die").exists():
-                sys.exit(3)
-        else:
-            results.append("Nobody allowed this.")
-    else:
-        ends["result"] = "\n".join(results)
-    file.write_text(json.dumps(results))
+    begun = {"results": [], "begun": 0, "waits": None}
+    agent = Agent(given.folder, settings, json.loads(file.read_text()) if given.resume else begun)
+    agent.work([call if isinstance(call, list) else [call] for call in calls])
+    kept = {"results": agent.results, "begun": agent.begun, "waits": agent.waits}
+    file.write_text(json.dumps(kept))
     say(
         type="result",
         is_error=False,
         session_id=SESSION,
         usage={"input_tokens": 100, "output_tokens": 10},
-        total_cost_usd=0.001 * (1 + len(results)),
-        **ends,
+        total_cost_usd=0.001 * (1 + len(agent.results)),
+        **agent.end,
     )
 
 

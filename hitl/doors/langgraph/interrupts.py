@@ -12,7 +12,7 @@ from typing import Any
 
 from hitl.outbound.links import absolute
 from hitl.rendering.links import place_of
-from runs.models import Pause
+from runs.models import Pause, Run
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
@@ -55,9 +55,57 @@ def task(pause: Pause, *, result: Any = None) -> dict[str, Any]:
 def listed(pause: Pause) -> dict[str, Any]:
     """The interrupt in a list of threads: as `HumanInterrupt` alone, for a page that is offered
     both takes the other, and lacks a button of it.
+
+    What may be edited comes back with an *Accept*, and so says what was looked at: on a thread that
+    has asked something else, all may be. A change that the question does not allow is refused.
     """
     asked = _asked(pause)
+    if asked_else(pause):
+        for one in asked:
+            one["config"]["allow_edit"] |= one["config"]["allow_accept"]
     return {**shown(pause), "value": asked[0] if len(asked) == 1 else asked}
+
+
+def asked_else(pause: Pause) -> bool:
+    """Whether a page may show another question of the thread than this one."""
+    thread = pause.run.thread_id
+    return (
+        pause.run.parent_id is not None
+        or Pause.objects.filter(run__thread=thread).exclude(pk=pause.pk).exists()
+        or Run.objects.filter(parent__thread=thread).exists()
+    )
+
+
+def is_of(action: Mapping[str, Any], pause: Pause, *, edited: bool) -> bool:
+    """Whether `{"action" or "name", "args"}`, which a page brings back, is what it shows of this
+    question.
+
+    Args:
+        edited: whether what may be edited of it may be another one by now.
+    """
+    name, args = action.get("action", action.get("name")), action.get("args")
+    if not isinstance(args, Mapping):
+        return False
+    if pause.calls:
+        return any(
+            call["tool"] == name
+            and (edited or as_told(call["arguments"], args) == call["arguments"])
+            for call in pause.calls
+        )
+    told = {"question": pause.question, **({} if edited else {"content": pause.content})}
+    return name == pause.step and all(args.get(key, text) == text for key, text in told.items())
+
+
+def as_told(before: Any, given: Any) -> Any:
+    """What came back, as what was told: pages give a number or an object back as text."""
+    if isinstance(before, Mapping) and isinstance(given, Mapping):
+        return {name: as_told(before.get(name, ""), value) for name, value in given.items()}
+    if isinstance(before, str) or not isinstance(given, str):
+        return given
+    try:
+        return json.loads(given)
+    except ValueError:
+        return given
 
 
 def value_of(pause: Pause) -> dict[str, Any]:

@@ -6,14 +6,16 @@ Whether the answer is taken, and from whom, says `decide`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hitl.decisions.services import Answer, AnswerInvalid
-from hitl.doors.langgraph.interrupts import takes_words
+from hitl.doors.langgraph.interrupts import as_told, asked_else, is_of, takes_words
+from hitl.live.pump import StreamRefused
 from hitl.models import Via
+from hitl.outbound.links import absolute
+from hitl.rendering.links import place_of
 from runs.models import Pause
 from runs.states import STOPS
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -22,16 +24,65 @@ from runs.workflows.wait_for_input import ANSWER
 
 VIA = Via.LANGGRAPH
 NATIVE = frozenset({"decision", "feedback", "input", "revision", "content"})
+BARE = [{"type": "accept", "args": None}]
+"""An *Accept* of Agent Inbox where nothing can be edited."""
 IGNORED = "Ignored by the client."
 
 
-def answer_to(pause: Pause, value: Any) -> Answer:
-    """Raises AnswerInvalid where it is none."""
+def meant(pauses: Sequence[Pause], value: Any) -> Pause | None:
+    """The question of several that an answer is to, where it brings back what a page shows of one,
+    and of no other.
+    """
+    given = _one(value)
+    if (action := _brought(given)) is None:
+        return None
+    edited = given["type"] == "edit"
+    fitting = [pause for pause in pauses if is_of(action, pause, edited=edited)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def check_shown(pause: Pause, value: Any) -> None:
+    """Raise StreamRefused where a page showed another question than this one, or may have: its
+    bare *Accept* says nothing of what was looked at.
+    """
+    given = _one(value)
+    action = _brought(given)
+    if action is not None:
+        stale = not is_of(action, pause, edited=given["type"] == "edit")
+    else:
+        stale = value == BARE and asked_else(pause)
+    if stale:
+        raise StreamRefused(
+            409,
+            "stale",
+            "Nothing was decided: this thread asks something else by now, or may. Look again, and "
+            f"answer that: {absolute(place_of(pause))}",
+        )
+
+
+def _brought(value: Any) -> Mapping[str, Any] | None:
+    """What an accept or an edit brings back of the question that a page showed."""
+    if not isinstance(value, Mapping) or value.get("type") not in {"accept", "edit"}:
+        return None
+    action = value.get("edited_action", value.get("args"))
+    if not isinstance(action, Mapping) or not isinstance(action.get("args"), Mapping):
+        return None
+    return action if "action" in action or "name" in action else None
+
+
+def _one(value: Any) -> Any:
+    """What a list of one, or `{"decisions": […]}` of one, has in it."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict) and set(value) == {"decisions"}:
         value = value["decisions"]
         value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return value
+
+
+def answer_to(pause: Pause, value: Any) -> Answer:
+    """Raises AnswerInvalid where it is none."""
+    value = _one(value)
     match value:
         case list():
             return _of_calls(pause, value)
@@ -110,16 +161,6 @@ def _revision(arguments: Any) -> int | None:
     return revision if isinstance(revision, int) and not isinstance(revision, bool) else None
 
 
-def _typed(before: Any, edited: Any) -> Any:
-    """What was edited, as what it was: pages give a number or an object back as text."""
-    if isinstance(before, str) or not isinstance(edited, str):
-        return edited
-    try:
-        return json.loads(edited)
-    except ValueError:
-        return edited
-
-
 def _edited(pause: Pause, arguments: Any) -> Answer:
     """A form that was filled in, an answer in words, or a content that was changed."""
     if not isinstance(arguments, Mapping):
@@ -128,7 +169,7 @@ def _edited(pause: Pause, arguments: Any) -> Answer:
     if takes_words(pause) and "question" in arguments and arguments.get("answer"):
         return replace(_words(pause, arguments["answer"]), revision=revision)
     if pause.required_inputs:
-        data = _typed(None, arguments.get("inputs", arguments))
+        data = as_told(None, arguments.get("inputs", arguments))
         return Answer(_with_data(pause), VIA, payload=data, revision=revision)
     content = arguments.get("content")
     if isinstance(content, str) and content != pause.content:
@@ -167,7 +208,7 @@ def _of_calls(pause: Pause, decisions: list[Any]) -> Answer:
                 each[call["id"]] = {"decision": APPROVE}
             case {"type": "edit"} if isinstance(given := _arguments(value), Mapping):
                 before = dict(call["arguments"])
-                edited = {name: _typed(before.get(name, ""), one) for name, one in given.items()}
+                edited = {name: as_told(before.get(name, ""), one) for name, one in given.items()}
                 each[call["id"]] = (
                     {"decision": EDIT, "arguments": edited}
                     if edited != before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from checkpoints.models import Thread, WhenBusy
@@ -21,6 +21,8 @@ from hitl.doors.langgraph.calls import Call, Given, invalid, key_of
 from hitl.doors.langgraph.segments import Segment
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphRun
+from hitl.outbound.links import absolute
+from hitl.rendering.links import place_of
 from hitl.threads import messages
 from runs import keyed
 from runs.models import Pause, Run, Template
@@ -248,10 +250,12 @@ def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
         if unknown := sorted(set(value) - named.keys()):
             raise _closed(thread, uuid.UUID(unknown[0]))
         chosen = [(named[key], value[key]) for key in sorted(value)]
-    elif len(pauses) > 1:
-        raise SeveralQuestions(pauses)
     elif pauses:
-        chosen = [(pauses[0], value)]
+        pause = pauses[0] if len(pauses) == 1 else replies.meant(pauses, value)
+        if pause is None:
+            raise _unclear(pauses)
+        replies.check_shown(pause, value)
+        chosen = [(pause, value)]
     else:
         raise _closed(thread, None)
     given = [(pause.pk, replies.answer_to(pause, one)) for pause, one in chosen]
@@ -261,6 +265,19 @@ def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
 def is_id(key: Any) -> bool:
     """Whether it has the form of an interrupt's id."""
     return isinstance(key, str) and len(key) == 32 and set(key) <= set("0123456789abcdef")
+
+
+def _unclear(pauses: Sequence[Pause]) -> StreamRefused:
+    """As LangGraph, which resumes none of several interrupts by a value without an id."""
+    ids = ", ".join(f"{interrupts.id_of(pause)} ({pause.step})" for pause in pauses)
+    places = " ".join(absolute(place_of(pause)) for pause in pauses)
+    return StreamRefused(
+        409,
+        SeveralQuestions.code,
+        "Nothing was decided: this thread has several open questions, and the answer does not say "
+        f"which one it is to. Name interrupts in command.resume, as {{id: answer}}: {ids}. Or "
+        f"answer here: {places}",
+    )
 
 
 def _closed(thread: Thread, key: uuid.UUID | None) -> Exception:

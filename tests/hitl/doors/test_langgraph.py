@@ -57,6 +57,41 @@ def test_several_interrupts_are_answered_together_or_not_at_all(two_ask, ana):
     assert worked(two_ask).status == "completed"
 
 
+@pytest.mark.parametrize(
+    "value", [True, [{"type": "accept", "args": None}], {"decisions": [{"type": "approve"}]}]
+)
+def test_an_answer_that_may_be_to_each_of_several_questions_is_refused_with_what_to_do(
+    two_ask, ana, value
+):
+    """As LangGraph does; Agent Inbox and Agent Chat UI send no id of an interrupt."""
+    with pytest.raises(StreamRefused) as refused:
+        sent(ana, "POST", f"/threads/{two_ask.thread_id}/runs", {"command": {"resume": value}})
+    assert (refused.value.status, refused.value.code) == (409, "several_questions")
+    for pause in (asked("one"), asked("two")):
+        assert interrupts.id_of(pause) in str(refused.value)
+        assert f"?pause={pause.shown_id}" in str(refused.value)
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("kind", ["accept", "edit"])
+def test_what_a_page_brings_back_says_which_of_several_questions_it_answers(crew, ana, kind):
+    """Agent Inbox shows one of them, and brings back what may be edited."""
+    asking = {**ASKING, "review": {"edits": True}} if kind == "edit" else ASKING
+    order = worked(crew([sub("one", **asking), sub("two", **asking)], parallel=True))
+    rows = sent(ana, "GET", f"/threads/{order.thread_id}")["interrupts"].values()
+    [interrupt] = [row for [row] in rows if row["id"] == interrupts.id_of(asked("two"))]
+    assert interrupt["value"]["config"]["allow_edit"]
+    action = interrupt["value"]["action_request"]
+    if kind == "edit":
+        action = {**action, "args": {**action["args"], "content": "I say four."}}
+    answer = {"command": {"resume": [{"type": kind, "args": action}]}}
+    sent(ana, "POST", f"/threads/{order.thread_id}/runs", answer)
+    decision = Decision.objects.get()
+    assert decision.pause.step == "two"
+    assert decision.edited_content == ("I say four." if kind == "edit" else "")
+    assert asked("one").status == "open"
+
+
 def test_what_was_written_of_a_set_of_answers_is_undone_with_the_one_that_is_too_late(two_ask, ana):
     approve = Answer("approve", Via.REST)
     one, two = asked("one"), asked("two")

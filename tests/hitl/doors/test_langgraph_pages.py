@@ -175,6 +175,71 @@ def test_what_was_looked_at_before_it_was_revised_is_not_approved(question, ana)
     assert Decision.objects.get().action == "approve"
 
 
+@pytest.fixture
+def asked_again(order_that, ana):
+    """`asked_again(first, second)`: the interrupt as a page got it, and the order that asks the
+    second by now. Each is a question and its content, or a call.
+    """
+
+    def make(first: Any, second: Any) -> tuple[dict[str, Any], WorkOrder]:
+        asks = [first, second]
+
+        def act(state, context):
+            asked = asks[0]
+            if isinstance(asked, Call):
+                return ask_about_calls(state, context, calls=[asked]) or Done()
+            question, content = asked
+            return Ask(
+                question=question,
+                actions={"approve": context.step},
+                report=Report(content=content),
+                phase="asking",
+            )
+
+        order = drive(order_that(act))
+        fetched = interrupts.listed(pause_of(order))["value"]
+        asks.pop(0)
+        resume(order, ana, {"decision": "approve"})
+        assert pause_of(drive(order)).run_id == order.latest_run_id
+        return fetched, order
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("Publish?", "A plan."), ("Publish?", "Another plan.")),
+        (("Publish?", "A plan."), ("Pay?", "A plan.")),
+        (LIST, Call(id="list", tool="list_files", arguments={"of": {"year": 2027}})),
+        (LIST, Call(id="drop", tool="drop_files", arguments={"of": {"year": 2026}})),
+        (LIST, ("Publish?", "A plan.")),
+    ],
+)
+def test_accept_of_a_page_holds_for_what_that_page_had_fetched(asked_again, ana, first, second):
+    """Agent Inbox looks at nothing again before it sends an *Accept*."""
+    fetched, order = asked_again(first, second)
+    before = Decision.objects.count()
+    for args in (None, fetched["action_request"]):
+        with pytest.raises(StreamRefused, match="asks something else") as refused:
+            resume(order, ana, [{"type": "accept", "args": args}])
+        assert refused.value.status == 409
+    assert Decision.objects.count() == before
+    now = interrupts.listed(pause_of(order))["value"]
+    assert now["config"]["allow_edit"]  # so it comes back
+    resume(order, ana, [{"type": "accept", "args": now["action_request"]}])
+    assert Decision.objects.count() == before + 1
+
+
+def test_the_first_question_of_a_thread_shows_nothing_to_edit_and_takes_a_bare_accept(
+    question, ana
+):
+    order = question(["approve"])
+    assert not interrupts.listed(pause_of(order))["value"]["config"]["allow_edit"]
+    resume(order, ana, [{"type": "accept", "args": None}])
+    assert Decision.objects.get().action == "approve"
+
+
 def test_an_answer_to_a_state_that_is_past_is_refused(question, ana):
     """Agent Chat UI sends the checkpoint that it shows along."""
     order = question(["approve"])

@@ -53,7 +53,7 @@ def agent(request, file_database, transactional_db, tmp_path, settings, monkeypa
     closing: list[Any] = []
     folder.mkdir()
 
-    def script(calls: list[dict[str, Any]], **policy: Any) -> Path:
+    def script(calls: list[Any], **policy: Any) -> Path:
         config = {**PRESET, "credentials": {}, **policy}
         if request.param == "stand-in":
             (folder / "script.json").write_text(json.dumps(calls))
@@ -143,6 +143,21 @@ def test_a_call_is_made_as_it_was_approved_and_nothing_is_held_until_then(agent,
     assert order.latest_run.status == "completed", order.latest_run.error
     assert files_of(order) == {"edited.txt": "edited", "made.txt": "made"}
     assert not state_at_head(order.thread_id).get(gate.KEY)
+
+
+def test_of_several_calls_in_one_message_none_is_lost(agent, ordered, ana):
+    """The first is asked about; the model hears that the others were not made, and wants one of
+    them again."""
+    one, two, three = (bash(f"echo {word} > {word}.txt") for word in ("one", "two", "three"))
+    agent([[one, two, three], [two, bash("cat one.txt two.txt")]])
+    order = ordered()
+    for command in (one, two):
+        [call] = pause_of(order).calls
+        assert call["arguments"] == command["input"]
+        order = decide(order, ana, decision="approve")
+    assert order.latest_run.status == "completed", order.latest_run.error
+    assert files_of(order).keys() == {"one.txt", "two.txt"}
+    assert state_at_head(order.thread_id)["said"].count(hook.ONE_BY_ONE) == 3
 
 
 def test_a_rejected_call_is_not_made_and_its_reason_is_told_to_the_agent(agent, ordered, ana):
@@ -299,6 +314,14 @@ def test_the_hook_allows_the_call_that_was_decided_and_no_other(
 def test_the_hook_allows_a_call_once(tmp_path, monkeypatch):
     first = decision(tmp_path, monkeypatch, {}, allow=True)
     assert (first, decision(tmp_path, monkeypatch, {}, allow=True)) == ("allow", "defer")
+
+
+def test_the_hook_defers_one_call_of_a_start(tmp_path, monkeypatch):
+    """And that one as often as it is asked: the agent remembers no other."""
+    said = [
+        decision(tmp_path, monkeypatch, {"tool_use_id": call}) for call in ("t2", "t3", "t2", "t1")
+    ]
+    assert said == ["defer", "deny", "defer", "deny"]
 
 
 @pytest.mark.parametrize(

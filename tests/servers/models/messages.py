@@ -1,5 +1,5 @@
 """A model's endpoint that speaks Anthropic's messages, streamed: it wants the calls of a script,
-one after the other, and ends with what they gave.
+one message after the other, and ends with what they gave.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Block = dict[str, Any]
+Script = Sequence[Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 
 
 @contextmanager
-def wanting(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The address of an endpoint whose model wants these calls, `{"name", "input"}` each; `{tree}`
-    is where the agent says that it works.
+def wanting(calls: Script) -> Iterator[str]:
+    """The address of an endpoint whose model wants these calls, `{"name", "input"}` each, or
+    several of them in one message; `{tree}` is where the agent says that it works.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -55,8 +56,8 @@ def wanting(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         server.server_close()
 
 
-def _blocks(body: Any, calls: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """What the model answers: the next call, or what all of them gave."""
+def _blocks(body: Any, calls: Script) -> list[Block]:
+    """What the model answers: the calls of the next message, or what all of them gave."""
     offered = {tool["name"] for tool in body.get("tools", [])}
     results = [
         block
@@ -65,10 +66,16 @@ def _blocks(body: Any, calls: Sequence[Mapping[str, Any]]) -> list[Block]:
         for block in message["content"]
         if block.get("type") == "tool_result"
     ]
-    if len(results) < len(calls) and calls[len(results)]["name"] in offered:
-        tree = re.search(r"Primary working directory: ([^\\\n]+)", json.dumps(body))
-        call = json.dumps(calls[len(results)]).replace("{tree}", tree[1] if tree else "")
-        return [{"type": "tool_use", "id": f"toolu_{len(results)}", **json.loads(call)}]
+    tree = re.search(r"Primary working directory: ([^\\\n]+)", json.dumps(body))
+    script = json.loads(json.dumps(calls).replace("{tree}", tree[1] if tree else ""))
+    number = 0
+    for message in ([call] if isinstance(call, dict) else call for call in script):
+        if number == len(results) and all(call["name"] in offered for call in message):
+            return [
+                {"type": "tool_use", "id": f"toolu_{place}", **call}
+                for place, call in enumerate(message, start=number)
+            ]
+        number += len(message)
     return [{"type": "text", "text": "\n".join(str(result["content"]) for result in results)}]
 
 
