@@ -11,7 +11,7 @@ import pytest
 
 from tests.databases import copies
 from tests.databases.copies import PEOPLE, TOKENS
-from tests.servers.collector import Collector, attributes, collecting
+from tests.servers.collector import Collector, attributes, collecting, rotel
 from tests.servers.stack import SlowStack, until
 
 pytestmark = [pytest.mark.stack]
@@ -28,42 +28,50 @@ def test_a_collector_gets_spans_sentry_gets_errors_and_the_log_is_json(tmp_path)
     """What leaves names runs, steps and models, and holds no secret and nothing that was said."""
     copies.sqlite(tmp_path / "data")
     with collecting() as collector:
-        there = {
-            "LOG_FORMAT": "json",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
-            "OTEL_BSP_SCHEDULE_DELAY": "100",
-            "SENTRY_DSN": collector.dsn,
-            "SENTRY_ENVIRONMENT": "tests",
-            "WAYSTATION_COMMIT": "abc1234",
-        }
-        stack = SlowStack(tmp_path, there)
-        stack.load(PEOPLE)
-        process = stack.standalone()
-        try:
-            order = stack.begin("slow-broken", TOKEN)
-            stack.paused(order, TOKEN, "awaiting_plan_approval")
-            stack.answer(order, TOKEN, "approve")
-            run = stack.ended(order, TOKEN, "failed")["run_id"]
-            status, chat = stack.call(
-                "POST",
-                "/api/v1/work-orders",
-                {"template": "chat-agent", "input": {"input": "tell nobody"}},
-                token=TOKEN,
-            )
-            assert status == 201, chat
-            until(lambda: named(collector, "chat scripted"), what="the model's span")
-            until(lambda: collector.reports, what="the report of the error")
-            until(lambda: len(named(collector, "resume slow-broken")) == 1, what="the resume")
-            until(lambda: len(named(collector, "step tick0")) == 1, what="the step")
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
-        log = (stack.folder / "standalone.log").read_text()
+        with rotel(collector, tmp_path) as endpoint:
+            run, log = _work(collector, endpoint, tmp_path)
         _look_at_spans(collector, run)
         _look_at_report(collector, run)
         _look_at_log(log, run)
-        sent = collector.raw.decode(errors="replace")
+    sent = collector.raw.decode(errors="replace")
     assert not [secret for secret in SECRETS if secret in sent]
+
+
+def _work(collector: Collector, endpoint: str, folder: Path) -> tuple[str, str]:
+    """One run that waits, goes on and fails, and one that asks a model; gives the first one's id
+    and the log.
+    """
+    there = {
+        "LOG_FORMAT": "json",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "SENTRY_DSN": collector.dsn,
+        "SENTRY_ENVIRONMENT": "tests",
+        "WAYSTATION_COMMIT": "abc1234",
+    }
+    stack = SlowStack(folder, there)
+    stack.load(PEOPLE)
+    process = stack.standalone()
+    try:
+        order = stack.begin("slow-broken", TOKEN)
+        stack.paused(order, TOKEN, "awaiting_plan_approval")
+        stack.answer(order, TOKEN, "approve")
+        run = stack.ended(order, TOKEN, "failed")["run_id"]
+        status, chat = stack.call(
+            "POST",
+            "/api/v1/work-orders",
+            {"template": "chat-agent", "input": {"input": "tell nobody"}},
+            token=TOKEN,
+        )
+        assert status == 201, chat
+        until(lambda: named(collector, "chat scripted"), what="the model's span")
+        until(lambda: collector.reports, what="the report of the error")
+        until(lambda: len(named(collector, "resume slow-broken")) == 1, what="the resume")
+        until(lambda: len(named(collector, "step tick0")) == 1, what="the step")
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+    return run, (stack.folder / "standalone.log").read_text()
 
 
 def _look_at_spans(collector: Collector, run: str) -> None:

@@ -1,18 +1,24 @@
-"""What collects telemetry: OTLP over HTTP, decoded by the protocol's own package, and Sentry's
-envelopes.
+"""What collects telemetry: a collector of others, what stands behind it (OTLP over HTTP, decoded by
+the protocol's own package), and Sentry's envelopes.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.servers.private import answers, free_port
+from tests.servers.stack import until
 
 
 class Collector(ThreadingHTTPServer):
@@ -79,3 +85,26 @@ def collecting() -> Iterator[Collector]:
         finally:
             server.shutdown()
             thread.join(10)
+
+
+@contextmanager
+def rotel(behind: Collector, folder: Path) -> Iterator[str]:
+    """A collector that nobody here wrote, before ours; yields where it listens.
+
+    It decodes what comes, batches it, and sends it on as it understood it: what it takes for
+    malformed never arrives.
+    """
+    port = free_port()
+    agent = str(files("rotel") / "rotel-agent")
+    command = [agent, "start", f"--otlp-http-endpoint=127.0.0.1:{port}"]
+    command += [f"--otlp-grpc-endpoint=127.0.0.1:{free_port()}", "--exporter=otlp"]
+    command += ["--otlp-exporter-protocol=http", f"--otlp-exporter-endpoint={behind.url}"]
+    command += ["--otlp-exporter-batch-timeout=100ms"]
+    with (folder / "collector.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        until(lambda: answers(port), what="the collector")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
