@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hitl.operations.doctor import network, people, processes, setup, store
+from hitl.operations.doctor import network, people, processes, setup, standbys, store
 from hitl.operations.doctor.finding import Finding as Finding
 from hitl.operations.doctor.finding import Level as Level
 
 Examination = Callable[[], Iterator[Finding]]
 IN_DATABASE: tuple[Examination, ...] = (
     store.pooler,
+    standbys.standbys,
     store.clocks,
     processes.queues,
     processes.pools,

@@ -1,0 +1,1 @@
+"""What is set up wrong is said in words."""
