@@ -45,9 +45,7 @@ def standbys() -> Iterator[Finding]:
         return
     with ThreadPoolExecutor(len(places)) as pool:
         found = list(pool.map(_ask, places))
-    silent = [
-        _named(*place) for place, server in zip(places, found, strict=True) if server is None
-    ]
+    silent = [_named(*place) for place, server in zip(places, found, strict=True) if server is None]
     servers = {server.since: server for server in found if server}.values()
     primaries = sorted(
         (server for server in servers if not server.standby), key=lambda server: server.timeline
