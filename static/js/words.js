@@ -3,6 +3,7 @@
  * as "Your unsent text", until it is put away. Without this file the server shows words that it did not take.
  */
 
+import { copyButton } from "./copy.js";
 import { gettext } from "./language.js";
 import { announce } from "./page.js";
 
@@ -100,30 +101,13 @@ function button(words) {
 }
 
 function entry({ label, text }) {
-  const item = document.createElement("li"), name = document.createElement("b"), body = document.createElement("pre"), copy = button(gettext("Copy"));
+  const item = document.createElement("li"), name = document.createElement("b"), body = document.createElement("pre");
   name.textContent = label;
   body.textContent = text;
   body.tabIndex = 0;
   body.setAttribute("aria-label", label);
-  copy.setAttribute("aria-label", gettext("Copy: %(label)s", { label }));
-  copy.addEventListener("click", async () => {
-    const done = await copied(text, body);
-    copy.textContent = done ? gettext("Copied") : gettext("Press Ctrl+C");
-    announce(done ? gettext("Copied.") : gettext("The text is selected: press Ctrl+C to copy it."));
-  });
-  item.append(name, body, copy);
+  item.append(name, body, copyButton(text, body, label));
   return item;
-}
-
-/** Whether the text is on the clipboard. Where the page may not put it there, it is selected. */
-async function copied(text, body) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    getSelection().selectAllChildren(body);
-    return document.execCommand("copy");
-  }
 }
 
 /** What the server shows as unsent, where the page was loaded anew. */

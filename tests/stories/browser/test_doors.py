@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.databases.copies import PASSWORD, PEOPLE
 from tests.servers.stack import ROOT, SlowStack, standing_alone
@@ -110,6 +110,28 @@ def test_the_admin_works_under_a_policy_of_its_own(alone, chromium: Browser):
             page.wait_for_load_state()
     page.goto("/admin/runs/template/")
     page.locator("body").press("Control+k")
+    assert said == []
+
+
+def test_what_is_shown_only_once_is_copied_by_its_button(alone, chromium: Browser):
+    page, said = admin(chromium, alone)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("/tokens/connect")
+    page.get_by_label("Name").fill("release-bot")
+    page.get_by_role("button", name="Make a token").click()
+    button = page.get_by_role("button", name="Copy: Codex")
+    button.focus()
+    button.press("Enter")
+    expect(button).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.locator("[data-copy=Codex]").text_content()
+    assert "wst_" in copied
+    page.goto("/tokens/")
+    page.get_by_label("Name").fill("nightly")
+    page.get_by_role("button", name="Create token").click()
+    page.get_by_role("button", name="Copy: API token").click()
+    page.wait_for_function("document.querySelector('[data-announce]').textContent == 'Copied.'")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("wst_")
     assert said == []
 
 
