@@ -16,6 +16,8 @@ from runs.models import Pause, Run
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
+AS_SHOWN = "Nothing of this can be changed: it comes back with your answer, as what you looked at."
+
 
 def id_of(pause: Pause) -> str:
     """Of each revision its own, as of each interrupt of a graph."""
@@ -62,7 +64,10 @@ def listed(pause: Pause) -> dict[str, Any]:
     asked = _asked(pause)
     if asked_else(pause):
         for one in asked:
-            one["config"]["allow_edit"] |= one["config"]["allow_accept"]
+            config = one["config"]
+            if config["allow_accept"] and not config["allow_edit"]:
+                one["description"] += f"\n\n{AS_SHOWN}"
+                config["allow_edit"] = True
     return {**shown(pause), "value": asked[0] if len(asked) == 1 else asked}
 
 

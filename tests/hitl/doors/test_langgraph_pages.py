@@ -227,6 +227,7 @@ def test_accept_of_a_page_holds_for_what_that_page_had_fetched(asked_again, ana,
     assert Decision.objects.count() == before
     now = interrupts.listed(pause_of(order))["value"]
     assert now["config"]["allow_edit"]  # so it comes back
+    assert interrupts.AS_SHOWN in now["description"]
     resume(order, ana, [{"type": "accept", "args": now["action_request"]}])
     assert Decision.objects.count() == before + 1
 
