@@ -62,13 +62,13 @@ class NotReady(Exception):
 
 
 def wait_for_database(say: Say, *, seconds: float) -> None:
-    """Wait until the database answers. Raises NotReady."""
+    """Wait until the database answers, and see that it takes all texts. Raises NotReady."""
     ends = time.monotonic() + seconds
     told = _Repeated(say)
     while True:
         try:
             connection.ensure_connection()
-            return
+            return _check_encoding()
         except OperationalError as error:
             words = " ".join(str(error).split())[:300]
             if time.monotonic() > ends:
@@ -78,6 +78,18 @@ def wait_for_database(say: Say, *, seconds: float) -> None:
             told(f"Waiting for the database: {words}")
         connection.close()
         time.sleep(LOOK)
+
+
+def _check_encoding() -> None:
+    """Every text of every language has its place, or nothing is begun. Raises NotReady."""
+    if connection.vendor != "postgresql":
+        return
+    encoding = connection.connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise NotReady(
+            f"The database's encoding is {encoding}, and has to be UTF8: make an empty one with "
+            "createdb --encoding=UTF8 --template=template0, and name it in DATABASE_URL."
+        )
 
 
 def migrate_once(say: Say, *, seconds: float) -> bool:
@@ -195,7 +207,8 @@ def collect_once(say: Say) -> bool:
         with _collecting():
             call_command("collectstatic", interactive=False, verbosity=0)
         mark.write_text(wanted)
-        mark.chmod(0o644)  # as the files are: others serve them
+        for made in (mark, *folder.rglob("*.gz")):
+            made.chmod(0o644)  # as the files are that Django makes: others serve them
     return True
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
@@ -19,7 +22,9 @@ from tests.servers.stack import ROOT
 pytestmark = [pytest.mark.one_database]
 
 SHIPPING = ROOT / "project" / "shipping"
+DOCKERFILE = SHIPPING / "Dockerfile"
 UNITS = sorted((SHIPPING / "systemd").glob("*.service"))
+PASSWORD = "POSTGRES_PASSWORD"
 EXPOSED = 3.0
 """Of ten, by `systemd-analyze security`: below it says OK."""
 
@@ -46,12 +51,20 @@ def test_each_process_of_compose_is_locked_down_and_known_to_the_entrypoint():
         assert one["security_opt"] == ["no-new-privileges:true"]
         assert ("healthcheck" in one) == (name != "web")  # the image's own asks /livez
     assert services["web"]["ports"] == ["127.0.0.1:8000:8000"]  # TLS stands in front
+    for one in ours.values():
+        # any password will do: it stands in no address, where signs have a meaning
+        assert "POSTGRES_PASSWORD" not in one["environment"]["DATABASE_URL"]
+        assert one["environment"]["PGPASSWORD"] == services["database"]["environment"][PASSWORD]
     assert "ports" not in services["database"] and "ports" not in services["redis"]
+    # a database that sets itself up listens on its socket, and goes away once more
+    assert services["database"]["healthcheck"]["test"][:3] == ["CMD", "pg_isready", "-h"]
 
 
 def test_the_image_has_what_runs_and_no_more():
-    said = (SHIPPING / "Dockerfile").read_text()
+    said = DOCKERFILE.read_text()
     assert "USER 10001:10001" in said and "HEALTHCHECK" in said and "/livez" in said
+    # what the image's user serves is its own, and a checkout with a strict umask can be read
+    assert said.index("USER 10001") < said.index("start static") and "chmod -R a+rX ." in said
     allowed = (SHIPPING / "Dockerfile.dockerignore").read_text().splitlines()
     assert "*" in allowed  # nothing that is not named: no data, no keys, no history
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", said, re.MULTILINE):
@@ -59,6 +72,26 @@ def test_the_image_has_what_runs_and_no_more():
             assert f"!{path}" in allowed and list(ROOT.glob(path)), path
     extras = re.findall(r'ARG EXTRAS="(.+)"', said)[0].split()
     assert all((ROOT / f"requirements-{name}.txt").exists() for name in extras)
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_image_s_health_check_asks_the_server_itself_and_no_proxy(monkeypatch, status, code):
+    """Podman hands the host's proxy to its containers."""
+
+    class Probe(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/livez" else 404)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None: ...
+
+    (words,) = re.findall(r"^HEALTHCHECK .+\n  CMD (.+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with HTTPServer(("127.0.0.1", 0), Probe) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        _, *arguments = json.loads(words.replace("8000", str(server.server_port)))
+        done = subprocess.run([sys.executable, *arguments], check=False, timeout=30)
+    assert done.returncode == code
 
 
 @pytest.fixture

@@ -85,7 +85,16 @@ def test_of_hosts_that_start_at_once_on_an_empty_database_one_migrates_and_none_
     assert "Traceback" not in "".join(logs())
     assert not empty.manage("start", "prepare")  # nothing is left to do
     if collected:
+        _others_may_read(empty.folder / "data" / "static")
         _starts_web(empty)
+
+
+def _others_may_read(static: Path) -> None:
+    """The user of an image, or of a web server in front, is another one than collected them."""
+    files = [path for path in static.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".gz" for path in files)
+    kept = [path.name for path in files if not path.stat().st_mode & 0o004]
+    assert kept == [f"{starting.COLLECTED}.lock"]
 
 
 def _starts_web(stack: Stack) -> None:
@@ -100,6 +109,22 @@ def _starts_web(stack: Stack) -> None:
     assert "Waystation 0.1.0" not in page  # which version it is, only people are told
     os.kill(web.pid, signal.SIGTERM)
     web.wait(20)
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused_before_it_is_changed(empty):
+    """A server that was set up in the locale C makes databases without an encoding."""
+    url = empty.environment.get("DATABASE_URL", "")
+    if not url:
+        pytest.skip("SQLite has one encoding")
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        ascii_only = "ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"
+        connection.execute(f'CREATE DATABASE "{name}" {ascii_only}')
+    refused = empty.start("refused", "manage.py", "start", "prepare")
+    assert refused.wait(60) == 1
+    told = (empty.folder / "refused.log").read_text()
+    assert "encoding is SQL_ASCII" in told and "Traceback" not in told and MIGRATES not in told
 
 
 def test_a_database_that_is_away_is_waited_for_and_said_in_words(tmp_path):
