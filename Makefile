@@ -69,7 +69,7 @@ adversary: .venv/dev
 	$(BIN)/python -m tests.adversary $(ARGS)
 
 .venv/bin/uv:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Waystation needs Python 3.11, 3.12 or 3.13; set PYTHON= to one."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || { echo "Waystation needs Python 3.11, 3.12, 3.13 or 3.14; set PYTHON= to one."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; } \
 	  || { echo "This Python cannot make a virtual environment: install Debian's python3-venv."; exit 1; }
 	@command -v git >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends git; } || { echo "Install git first."; exit 1; }

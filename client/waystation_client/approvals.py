@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -48,7 +49,7 @@ class Call:
         unshown: Collection[str] = (),
     ) -> Call:
         """Raises TypeError for an argument that JSON would change, and for ones that do not fit."""
-        signature = inspect.signature(function)
+        signature = _signature(function)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if missing := set(unshown) - set(signature.parameters):
@@ -103,6 +104,17 @@ class Call:
             rest = _is_rest(self.bound.signature, parameter)
             self.bound.arguments[parameter] = tuple(value) if rest else value
         return self.bound.args, self.bound.kwargs
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """What a function takes. From Python 3.14 on its annotations may name what is imported for a
+    type checker alone, so they stay texts.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.STRING)
+    return inspect.signature(function)
 
 
 def _is_rest(signature: inspect.Signature, parameter: str) -> bool:

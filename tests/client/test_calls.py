@@ -1,9 +1,11 @@
 """What stands for a call that people approve; addresses and delays of requests."""
 
 from __future__ import annotations
+import __future__
 
 import enum
 import pickle
+import sys
 
 import pytest
 
@@ -31,6 +33,16 @@ def test_the_same_call_has_the_same_key_however_it_is_written():
     call = Call.of(pay, (1, {"a": [1]}, "x", "y"), {"note": "n", "z": 1})
     arguments, named = call.arguments()
     assert pay(*arguments, **named) == (1, {"a": [1]}, ("x", "y"), "n", {"z": 1})
+
+
+def test_a_call_may_have_annotations_that_only_a_type_checker_finds():
+    """From Python 3.14 on, they need no `from __future__ import annotations`."""
+    lazy = sys.version_info >= (3, 14)
+    flags = 0 if lazy else __future__.annotations.compiler_flag
+    source = "def pay(amount: Euro, to: Payee = None) -> Receipt: ..."
+    space = {"__name__": "payments"}
+    exec(compile(source, "payments", "exec", flags, dont_inherit=True), space)
+    assert Call.of(space["pay"], (1,), {}).shown == '{"amount": 1, "to": null}'
 
 
 class Colour(enum.StrEnum):

@@ -27,6 +27,7 @@ ANNOTATIONS = {
     (ast.AsyncFunctionDef, "returns"),
     (ast.arg, "annotation"),
 }
+Within = type[ast.AST] | None
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,17 @@ def _imports(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[t
 
 def _used(statement: ast.stmt, code: ModuleSource) -> Iterator[str]:
     """The module's names that a statement uses, each with the attributes taken of it: `COUNT`,
-    `base.Go`.
+    `base.Go`. Annotations do not count, whether this Python evaluates them or not.
     """
     names = _globals(statement, code)
-    nodes: list[ast.AST] = [statement]
+    nodes: list[tuple[ast.AST, Within]] = [(statement, None)]
     while nodes:
-        node = nodes.pop()
+        node, within = nodes.pop()
         if not (dotted := _dotted(node)):
-            nodes += ast.iter_child_nodes(node)
+            within = _within(node, within)
+            for _, value in _fields(node, within):
+                parts = value if isinstance(value, list) else [value]
+                nodes += [(part, within) for part in parts if isinstance(part, ast.AST)]
         elif dotted.partition(".")[0] in names:
             yield dotted
 
@@ -234,27 +238,36 @@ def _leads(
     yield None, path
 
 
-def _shape(node: Any, kind: type[ast.AST] | None = None) -> str:
+def _shape(node: Any, within: Within = None) -> str:
     """A syntax tree as text: without places, docstrings, annotations of functions, and empty fields
     (which Python versions add).
     """
     if isinstance(node, list):
-        return f"[{','.join(_shape(part, kind) for part in node if not _says_nothing(part))}]"
+        return f"[{','.join(_shape(part, within) for part in node if not _says_nothing(part))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    within = ast.ClassDef if isinstance(node, ast.ClassDef) else kind
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        within = ast.FunctionDef
-    fields = []
-    for name, value in ast.iter_fields(node):
-        hidden = (type(node), name) in ANNOTATIONS or name in {"kind", "type_comment"}
-        # a dataclass reads its own
-        hidden |= (
-            isinstance(node, ast.AnnAssign) and name == "annotation" and within is not ast.ClassDef
-        )
-        if not hidden and value not in (None, []):
-            fields.append(f"{name}={_shape(value, within)}")
+    within = _within(node, within)
+    fields = [
+        f"{name}={_shape(value, within)}"
+        for name, value in _fields(node, within)
+        if name not in {"kind", "type_comment"} and value not in (None, [])
+    ]
     return f"{type(node).__name__}({','.join(fields)})"
+
+
+def _within(node: ast.AST, within: Within) -> Within:
+    """The class or function in which the parts of a node stand; None in a module."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return ast.FunctionDef
+    return ast.ClassDef if isinstance(node, ast.ClassDef) else within
+
+
+def _fields(node: ast.AST, within: Within) -> Iterator[tuple[str, Any]]:
+    """A node's fields without annotations, but for those in a class: a dataclass reads its own."""
+    unread = isinstance(node, ast.AnnAssign) and within is not ast.ClassDef
+    for name, value in ast.iter_fields(node):
+        if (type(node), name) not in ANNOTATIONS and not (unread and name == "annotation"):
+            yield name, value
 
 
 def _says_nothing(node: Any) -> bool:
