@@ -6,6 +6,7 @@ import __future__
 import enum
 import pickle
 import sys
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_call_may_have_annotations_that_only_a_type_checker_finds():
     lazy = sys.version_info >= (3, 14)
     flags = 0 if lazy else __future__.annotations.compiler_flag
     source = "def pay(amount: Euro, to: Payee = None) -> Receipt: ..."
-    space = {"__name__": "payments"}
+    space: dict[str, Any] = {"__name__": "payments"}
     exec(compile(source, "payments", "exec", flags, dont_inherit=True), space)
     assert Call.of(space["pay"], (1,), {}).shown == '{"amount": 1, "to": null}'
 
