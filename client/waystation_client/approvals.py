@@ -114,7 +114,8 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         from annotationlib import Format
 
         return inspect.signature(function, annotation_format=Format.STRING)
-    return inspect.signature(function)
+    else:
+        return inspect.signature(function)
 
 
 def _is_rest(signature: inspect.Signature, parameter: str) -> bool:
