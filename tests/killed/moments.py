@@ -497,6 +497,12 @@ def check_ledgers() -> None:
 # ---------------------------------------------------------------------------------
 
 
+WARNINGS = (
+    "error,ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:"
+    "langsmith._internal._beta_decorator"  # from Python 3.14 on, where a graph is imported
+)
+
+
 def child_environment(**more: str) -> dict[str, str]:
     """Environment of a child process that works on the database of this test."""
     parts = connection.settings_dict
@@ -510,7 +516,7 @@ def child_environment(**more: str) -> dict[str, str]:
         **os.environ,
         "DATABASE_URL": url,
         "REDIS_URL": "",
-        "PYTHONWARNINGS": "error",
+        "PYTHONWARNINGS": WARNINGS,
         "WAYSTATION_MODEL_ALLOW": "127.0.0.1",
         **more,
     }
