@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from textwrap import indent
 from typing import Any
 
+from django.db.models import Q
+
 from hitl.outbound.links import absolute
-from hitl.rendering.links import place_of
+from hitl.rendering.links import place_of, root_of
 from runs.models import Pause, Run
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
@@ -79,6 +81,14 @@ def asked_else(pause: Pause) -> bool:
         or Pause.objects.filter(run__thread=thread).exclude(pk=pause.pk).exists()
         or Run.objects.filter(parent__thread=thread).exists()
     )
+
+
+def asked_beside(pause: Pause) -> bool:
+    """Whether a question of another child run was open at the same time as this one."""
+    root = root_of(pause.run).thread_id
+    family = Q(run__parent__thread=root) | Q(run__parent__parent__thread=root)
+    others = Pause.objects.filter(family, closed_at__gt=pause.opened_at)
+    return others.exclude(pk=pause.pk).exists()
 
 
 def is_of(action: Mapping[str, Any], pause: Pause, *, edited: bool) -> bool:

@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from hitl.decisions.services import Answer, AnswerInvalid
-from hitl.doors.langgraph.interrupts import as_told, asked_else, is_of, takes_words
+from hitl.doors.langgraph.interrupts import (
+    as_told,
+    asked_beside,
+    asked_else,
+    is_of,
+    takes_words,
+)
 from hitl.live.pump import StreamRefused
 from hitl.models import Via
 from hitl.outbound.links import absolute
@@ -41,16 +47,18 @@ def meant(pauses: Sequence[Pause], value: Any) -> Pause | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def check_shown(pause: Pause, value: Any) -> None:
-    """Raise StreamRefused where a page showed another question than this one, or may have: its
-    bare *Accept* says nothing of what was looked at.
+def check_shown(pause: Pause, value: Any, *, on_page: bool) -> None:
+    """Raise StreamRefused where a page showed another question than this one, or may have.
+
+    A bare *Accept* of Agent Inbox says nothing of what was looked at; Agent Chat UI names the
+    state that it shows (`on_page`), which is the same for all questions of child runs.
     """
     given = _one(value)
     action = _brought(given)
     if action is not None:
         stale = not is_of(action, pause, edited=given["type"] == "edit")
     else:
-        stale = value == BARE and asked_else(pause)
+        stale = (value == BARE and asked_else(pause)) or (on_page and asked_beside(pause))
     if stale:
         raise StreamRefused(
             409,

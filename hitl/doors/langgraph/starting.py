@@ -118,8 +118,7 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
         if command.goto == END:
             wire = end(call, thread).wire_id
         elif given.command is not None:
-            _check_place(thread, given)
-            wire = answer(call, thread, command.resume)
+            wire = answer(call, thread, command.resume, shown=_place(thread, given))
         else:
             wire = _start(call, thread, given)
         note(thread, wire, given.metadata)
@@ -129,14 +128,18 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
     return threads.by_key(call, thread_id), segments.find(thread_id, wire), given
 
 
-def _check_place(thread: Thread, given: RunIn) -> None:
-    """Refuse the answer of a page that shows a state which is not the thread's any more."""
-    place = given.checkpoint_id or given.checkpoint.get("checkpoint_id") or ""
+def _place(thread: Thread, given: RunIn) -> str:
+    """The checkpoint that a page shows, "" where none is named.
+
+    Raises StreamRefused where it is not the thread's newest any more.
+    """
+    place = str(given.checkpoint_id or given.checkpoint.get("checkpoint_id") or "")
     is_past = place and key_of(place, "checkpoint_id") != thread.head_id
     if is_past and messages.open_on(thread.pk):  # else it hears who answered
         raise StreamRefused(
             409, "stale", "Nothing was decided: this thread has gone on since. Look again."
         )
+    return place
 
 
 def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> None:
@@ -239,9 +242,12 @@ def last_said(listed: Any) -> str | None:
     return content if isinstance(content, str) and content else None
 
 
-def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
+def answer(call: Call, thread: Thread, value: Any, *, shown: str = "") -> uuid.UUID:
     """Answer what a thread asks: one value, or one for each interrupt by its id, all or none.
     Gives the id of the first answer.
+
+    Args:
+        shown: the checkpoint that a page shows, "" where that is not known.
     """
     scopes.check_answer()
     pauses = messages.open_on(thread.pk)
@@ -254,7 +260,7 @@ def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
         pause = pauses[0] if len(pauses) == 1 else replies.meant(pauses, value)
         if pause is None:
             raise _unclear(pauses)
-        replies.check_shown(pause, value)
+        replies.check_shown(pause, value, on_page=bool(shown))
         chosen = [(pause, value)]
     else:
         raise _closed(thread, None)

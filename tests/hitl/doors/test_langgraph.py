@@ -92,6 +92,31 @@ def test_what_a_page_brings_back_says_which_of_several_questions_it_answers(crew
     assert asked("one").status == "open"
 
 
+def test_a_page_that_showed_two_questions_answers_the_second_by_its_id_alone(two_ask, ana, ben):
+    """Agent Chat UI names the state that it shows, and that of the parent is the same before and
+    after a child's question was answered."""
+    runs, head = f"/threads/{two_ask.thread_id}/runs", str(fresh(two_ask).thread.head_id)
+    answer(asked("one"), ben)
+    approve = {"decisions": [{"type": "approve"}]}
+    page = {"checkpoint": {"checkpoint_id": head}}
+    with pytest.raises(StreamRefused, match="asks something else"):
+        sent(ana, "POST", runs, {"command": {"resume": approve}, **page})
+    assert Decision.objects.count() == 1
+    named = {interrupts.id_of(asked("two")): approve}
+    sent(ana, "POST", runs, {"command": {"resume": named}, **page})
+    assert Decision.objects.count() == 2
+
+
+def test_a_page_answers_the_only_question_of_a_child_run(crew, ana):
+    order = worked(crew([sub("one", **ASKING), sub("two")], parallel=True))
+    body = {
+        "command": {"resume": {"decisions": [{"type": "approve"}]}},
+        "checkpoint": {"checkpoint_id": str(order.thread.head_id)},
+    }
+    sent(ana, "POST", f"/threads/{order.thread_id}/runs", body)
+    assert Decision.objects.get().action == "approve"
+
+
 def test_what_was_written_of_a_set_of_answers_is_undone_with_the_one_that_is_too_late(two_ask, ana):
     approve = Answer("approve", Via.REST)
     one, two = asked("one"), asked("two")
