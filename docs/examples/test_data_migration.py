@@ -5,7 +5,7 @@ import json
 import data_migration as example
 import pytest
 
-from runs.testing import play, survives_every_crash
+from hitl.testing import play, survives_every_crash
 
 
 @pytest.fixture(autouse=True)

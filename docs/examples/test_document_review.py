@@ -2,7 +2,7 @@
 
 import document_review as example
 
-from runs.testing import play, survives_every_crash
+from hitl.testing import play, survives_every_crash
 
 GIVEN = {"title": "Terms", "text": "We may do anything."}
 

@@ -3,7 +3,7 @@
 import pytest
 import refund
 
-from runs.testing import NothingAsked, play, survives_every_crash
+from hitl.testing import NothingAsked, play, survives_every_crash
 
 GIVEN = {"order_number": "A-100", "amount": 40, "reason": "The parcel came late."}
 

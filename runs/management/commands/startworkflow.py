@@ -51,7 +51,7 @@ TEST = '''\
 """Runs without a server."""
 
 import {name}
-from runs.testing import play, survives_every_crash
+from hitl.testing import play, survives_every_crash
 
 INPUT = {{"about": "the summer"}}
 

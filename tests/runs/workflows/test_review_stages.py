@@ -6,9 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from hitl.decisions.reviewers import policy
+from hitl.testing import play, survives_every_crash
 from runs import definitions
 from runs.definitions.errors import TemplateInvalid
-from runs.testing import play, survives_every_crash
 from runs.workflows import (
     Actors,
     Ask,

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, ValidationInfo, field_validator,
 from hitl.decisions import answers, services
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
+from hitl.testing import play
 from runs.definitions import loading
 from runs.models import Pause
-from runs.testing import play
 from runs.workflows import Done, Go, Report, Review, ReviewStage, schema_of, step, use, workflow
 from runs.workflows.base.typed import faults_of_parts
 from runs.workflows.reviews.review import Actors

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runs.workflows import Context, Done, Go, Outcome, State, step
-from tests.runs.testing.shop import BANK, flow
+from tests.hitl.testing.shop import BANK, flow
 
 CHANCE = itertools.count(1)
 OUTBOX: list[Path] = []

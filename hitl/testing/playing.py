@@ -15,11 +15,11 @@ from checkpoints.store import get_blob
 from hitl.decisions import services as decisions
 from hitl.decisions.reviewers import policy, turns
 from hitl.models import Decision, Via, Vote
+from hitl.testing.engine import Engine
 from hitl.threads import export
 from runs import services
 from runs.models import Pause, Run, WorkOrder
 from runs.states import LIVE, RETRIED, RunStatus
-from runs.testing.engine import Engine
 from runs.workflows import ANSWER, APPROVE, CANCEL, REVISE
 from runs.workflows.reviews import stages
 
@@ -222,7 +222,7 @@ class Play:
             ]
 
     def exported(self) -> dict[str, Any]:
-        """Its thread as a document, as `runs.testing.replays` takes it."""
+        """Its thread as a document, as `hitl.testing.replays` takes it."""
         with self.engine.placed():
             return export.export(WorkOrder.objects.get(pk=self.key).thread_id)
 
@@ -418,7 +418,7 @@ def play(workflow: Any, *, engine: Engine | None = None, **about: Any) -> Play:
         engine: another engine, such as one on PostgreSQL.
         about: what is asked for: `template` (of several), `input`, `request`, `title`,
             `repository`; who and what there is: `people` (name → groups), `credentials` (name →
-            secret), `model` (`runs.testing.engine.Script`: what the model of agents says),
+            secret), `model` (`hitl.testing.engine.Script`: what the model of agents says),
             `settings`;
             `interrupt_before` and `interrupt_after`.
     Raises:

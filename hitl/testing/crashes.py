@@ -18,12 +18,12 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hitl.testing import effects, moments
+from hitl.testing.effects import ID, Call, Recorder, Watched
+from hitl.testing.engine import ROUNDS, Endless, Engine
+from hitl.testing.moments import Moments
+from hitl.testing.playing import Play
 from runs.engine.context import streaming
-from runs.testing import effects, moments
-from runs.testing.effects import ID, Call, Recorder, Watched
-from runs.testing.engine import ROUNDS, Endless, Engine
-from runs.testing.moments import Moments
-from runs.testing.playing import Play
 
 Reply = str | tuple[str, str] | Mapping[str, Any] | dt.timedelta | Callable[[Play], object]
 """What people do where the work asks: "approve"; ("revise", "shorter"); the data that was asked

@@ -2,7 +2,7 @@
 
 from django.db.backends.postgresql import base
 
-from runs.testing.backends.counted import Counted
+from hitl.testing.backends.counted import Counted
 
 
 class DatabaseWrapper(Counted, base.DatabaseWrapper):

@@ -16,14 +16,14 @@ from django.db import connection
 from django.utils import timezone
 
 from hitl.decisions.errors import AnswerInvalid
+from hitl.testing import Engine, NotCrashProof, NothingAsked, play, survives_every_crash
 from runs import tasks
 from runs.agents.model.scripted import Wanted
 from runs.engine.context import streaming
 from runs.services import InputInvalid
-from runs.testing import Engine, NotCrashProof, NothingAsked, play, survives_every_crash
 from tests.databases.copies import ROOT
-from tests.runs.testing import shop
-from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
+from tests.hitl.testing import shop
+from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
 
 
 @pytest.fixture(autouse=True)
@@ -226,7 +226,7 @@ def test_the_kit_runs_in_a_process_that_knows_nothing_of_django(tmp_path):
     module = textwrap.dedent(shop_in_one_file())
     (tmp_path / "bare_shop.py").write_text(module)
     (tmp_path / "walk.py").write_text(
-        "import bare_shop\nfrom runs.testing import play\n"
+        "import bare_shop\nfrom hitl.testing import play\n"
         "run = play(bare_shop, request='x').approve()\n"
         "assert run.done and run.state['sent'] == 'x', run.error\n"
         "run = play('bare', request='y')\n"
@@ -310,7 +310,7 @@ def test_the_engine_of_postgresql_plays_the_same():
         again = Engine.on_postgresql(os.environ["DATABASE_URL"])
         broken = flow({"function": "broken.bare"})
         with pytest.raises(NotCrashProof, match=r"put this into context\.once"):
-            survives_every_crash(broken, engine=again, watch=["tests.runs.testing.broken.send"])
+            survives_every_crash(broken, engine=again, watch=["tests.hitl.testing.broken.send"])
         again.close()
     finally:
         engine.close()

@@ -23,7 +23,7 @@ from django.db.utils import ConnectionHandler
 from checkpoints.database import addresses
 
 MakeTables = Callable[[dict[str, Any]], None]
-KIT = "runs.testing.backends"
+KIT = "hitl.testing.backends"
 KEPT = 8
 """Files with tables that are kept on a machine, each of other code."""
 

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from checkpoints.export.thread_document import ImportRefused
+from hitl.testing import ReplayDiffers, play, replays
 from runs.agents.model.scripted import Wanted
-from runs.testing import ReplayDiffers, play, replays
 from runs.workflows import Done, Go, Report, registry
-from tests.runs.testing import shop
-from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
+from tests.hitl.testing import shop
+from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
 
 INPUT = {"amount": 200}
 

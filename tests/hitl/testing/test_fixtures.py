@@ -9,12 +9,12 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from hitl.testing import fixtures, play
+from hitl.testing.fixtures import waystation as waystation
+from hitl.testing.fixtures import waystation_anywhere as waystation_anywhere
+from hitl.testing.fixtures import waystation_postgresql as waystation_postgresql
 from runs.models import WorkOrder
-from runs.testing import fixtures, play
-from runs.testing.fixtures import waystation as waystation
-from runs.testing.fixtures import waystation_anywhere as waystation_anywhere
-from runs.testing.fixtures import waystation_postgresql as waystation_postgresql
-from tests.runs.testing.shop import REFUND
+from tests.hitl.testing.shop import REFUND
 
 
 @pytest.fixture(autouse=True)

@@ -3,12 +3,12 @@
 Nothing in the product imports this package. See docs/how-to/test-workflows.md.
 """
 
-from runs.testing import configured as configured  # first: the others read models
-from runs.testing.crashes import NotCrashProof, Survived, survives_every_crash
-from runs.testing.effects import outside
-from runs.testing.engine import Endless, Engine
-from runs.testing.playing import Effect, NothingAsked, Play, Point, Question, play
-from runs.testing.replaying import ReplayDiffers, Replayed, replays
+from hitl.testing import configured as configured  # first: the others read models
+from hitl.testing.crashes import NotCrashProof, Survived, survives_every_crash
+from hitl.testing.effects import outside
+from hitl.testing.engine import Endless, Engine
+from hitl.testing.playing import Effect, NothingAsked, Play, Point, Question, play
+from hitl.testing.replaying import ReplayDiffers, Replayed, replays
 
 __all__ = [
     "Effect",

@@ -11,7 +11,7 @@ from tests.documents.blocks import blocks
 
 EXPORT = """
 import json, pathlib, letters
-from runs.testing import play
+from hitl.testing import play
 
 letters.OUTBOX = pathlib.Path("outbox")
 run = play(letters, request="Your parcel comes on Monday.").approve()

@@ -1,6 +1,6 @@
 """A pytest plugin: the engine as a fixture, on SQLite and on PostgreSQL.
 
-In a `conftest.py`: `pytest_plugins = ["runs.testing.fixtures"]`. By `-p` it would be read before
+In a `conftest.py`: `pytest_plugins = ["hitl.testing.fixtures"]`. By `-p` it would be read before
 pytest-django has set up the settings of a project.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runs.testing.engine import Engine
+from hitl.testing.engine import Engine
 
 SERVER = "WAYSTATION_TESTING_POSTGRESQL"
 """Environment variable: the URL of a server on which the kit may make databases."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.testing import moments
+from hitl.testing import moments
 
 READS = ("SELECT", "BEGIN", "SAVEPOINT", "RELEASE", "PRAGMA", "SET")
 

@@ -34,6 +34,8 @@ from checkpoints.events import live
 from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions.deadlines import outcomes
 from hitl.identity import factors
+from hitl.testing import databases, given, moments
+from hitl.testing.databases import Database
 from runs import services, tasks
 from runs.agents import model
 from runs.agents.config import SCRIPTED
@@ -48,8 +50,6 @@ from runs.engine.workers import lease
 from runs.models import Credential, Pause, Run, WorkOrder
 from runs.models.templates import _definition
 from runs.states import PENDING, RUNNING
-from runs.testing import databases, given, moments
-from runs.testing.databases import Database
 from runs.workflows import sequence
 from runs.workflows.base import StepFailed
 
@@ -229,7 +229,7 @@ class Engine:
         interrupt_before: Sequence[str] = (),
         interrupt_after: Sequence[str] = (),
     ) -> uuid.UUID:
-        """Ask for work by a workflow, as `runs.testing.play` says; gives the order's key.
+        """Ask for work by a workflow, as `hitl.testing.play` says; gives the order's key.
 
         No worker has begun it.
         """

@@ -20,8 +20,8 @@ from typing import Any
 from unittest.mock import patch
 
 from checkpoints.ids import ALPHABET
+from hitl.testing import moments
 from runs.engine.context.claimed_run import ClaimedRun
-from runs.testing import moments
 
 Watched = str | Callable[..., Any]
 """A function, or its dotted name."""
@@ -120,7 +120,7 @@ def watched(functions: Sequence[Watched]) -> Iterator[list[str]]:
             if not places:
                 raise LookupError(
                     f"No module refers to {name}, so its calls cannot be counted. Name a function "
-                    "of a module or a class, or call runs.testing.outside in your fake."
+                    "of a module or a class, or call hitl.testing.outside in your fake."
                 )
             wrapper = _counted(getattr(original, "__func__", original), name, of_class=places[0][2])
             for owner, attribute, _ in places:

@@ -14,14 +14,14 @@ from typing import Any, NoReturn
 from checkpoints.export import thread_document
 from checkpoints.export.thread_document import Document
 from checkpoints.state import codec, redaction, reducers
+from hitl.testing import given
+from hitl.testing.crashes import differences
+from hitl.testing.engine import Engine
 from runs import definitions
 from runs.definitions.freezing import frozen
 from runs.engine import approvals, interruptions, questions
 from runs.models import Definition
 from runs.states import AFTER, BEFORE, SUSPENDED
-from runs.testing import given
-from runs.testing.crashes import differences
-from runs.testing.engine import Engine
 from runs.workflows.base import (
     Approval,
     Ask,

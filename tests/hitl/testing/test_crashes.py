@@ -12,11 +12,11 @@ import sys
 
 import pytest
 
-from runs.testing import NotCrashProof, outside, survives_every_crash
+from hitl.testing import NotCrashProof, outside, survives_every_crash
 from tests.databases.copies import ROOT
-from tests.runs.testing import broken, shop
-from tests.runs.testing.broken import one
-from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
+from tests.hitl.testing import broken, shop
+from tests.hitl.testing.broken import one
+from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def test_a_good_workflow_survives_every_crash():
 def test_an_effect_outside_of_once_is_doubled_and_its_line_is_named():
     """17-3: the line that should have been in `context.once`."""
     with pytest.raises(NotCrashProof) as caught:
-        survives_every_crash(one("broken.bare"), watch=["tests.runs.testing.broken.send"])
+        survives_every_crash(one("broken.bare"), watch=["tests.hitl.testing.broken.send"])
     assert "send was doubled: done 2 times, not once" in str(caught.value)
     wanted = f"{line_of(broken.bare, 'send(')}: put this into context.once"
     assert wanted in str(caught.value)
@@ -91,7 +91,7 @@ def test_a_step_that_goes_by_what_its_process_remembers_is_found():
 def test_a_dead_worker_does_nothing_more_whatever_the_step_catches():
     """No handler runs in a process that is gone: neither the step's nor the engine's."""
     found = survives_every_crash(
-        one("broken.swallows"), idempotent=[broken.send, "tests.runs.testing.broken.charge"]
+        one("broken.swallows"), idempotent=[broken.send, "tests.hitl.testing.broken.charge"]
     )
     assert found.effects == {"send": 1, "charge": 1}
 
@@ -137,10 +137,10 @@ def test_child_runs_retries_and_deadlines_survive_too():
 REAL = """
 import sys
 from pathlib import Path
-from runs.testing import NotCrashProof, survives_every_crash
+from hitl.testing import NotCrashProof, survives_every_crash
 from tests.databases.copies import ROOT
-from tests.runs.testing import broken
-from tests.runs.testing.broken import one
+from tests.hitl.testing import broken
+from tests.hitl.testing.broken import one
 
 broken.OUTBOX.append(Path(sys.argv[1]))
 good = survives_every_crash(one("broken.keyless"), idempotent=[broken.send], kill=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs.testing import play, survives_every_crash
+from hitl.testing import play, survives_every_crash
 from runs.workflows import Child, Done, Gather, Go, Report, Review, step, use, workflow
 
 LINES = {"lines": [{"no": "a", "sum": 10}, {"no": "b", "sum": 20}, {"no": "c", "sum": 30}]}

@@ -1,0 +1,1 @@
+"""PostgreSQL: see `hitl.testing.backends.counted`."""

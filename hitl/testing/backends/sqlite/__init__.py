@@ -1,0 +1,1 @@
+"""SQLite: see `hitl.testing.backends.counted`."""

@@ -1,1 +1,0 @@
-"""PostgreSQL: see `runs.testing.backends.counted`."""

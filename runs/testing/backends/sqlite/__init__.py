@@ -1,1 +1,0 @@
-"""SQLite: see `runs.testing.backends.counted`."""
