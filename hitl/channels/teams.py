@@ -110,7 +110,7 @@ def _answered(text: str, by: User) -> str:
     try:
         answer = words.answer_in(said, pause, via=Via.TEAMS, revision=pause.revision)
     except words.Unclear as unclear:
-        return f"{unclear} {gettext('Nothing was decided.')}"
+        return gettext("%(ended)s Nothing was decided.") % {"ended": unclear}
     return words.give(pause, answer, by=by).words
 
 

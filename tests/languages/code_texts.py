@@ -74,12 +74,23 @@ EXCEPTIONS: dict[str, set[str]] = {
 
 
 def unmarked(name: str, source: str) -> Iterator[str]:
-    """Yield the texts of a module that a page shows and that are not marked, with their lines."""
+    """Yield the texts of a module that a page shows and that are not marked, or marked where that
+    is not seen, with their lines.
+    """
     for node in ast.walk(ast.parse(source)):
+        yield from (f"{name}:{line}: {text} stands in an f-string" for line, text in _hidden(node))
         for part in _shown(node):
             for line, text in _texts(part):
                 if SENTENCE.search(text) and text not in EXCEPTIONS.get(name, ()):
                     yield f"{name}:{line}: {text!r} is not marked"
+
+
+def _hidden(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield marks within an f-string: before Python 3.12 no tool finds their text there."""
+    if isinstance(node, ast.JoinedStr):
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and _name(part) in MARKS:
+                yield part.lineno, ast.unparse(part)
 
 
 def _shown(node: ast.AST) -> Iterator[ast.expr]:

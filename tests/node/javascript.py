@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.node import HERE
+from tests.node import HERE, search_path
 from tests.node.install import WHY
 
 ROOT = HERE.parent.parent
@@ -77,12 +77,8 @@ def why_not(program: Path, folder: Path) -> str | None:
 
 
 def run(words: Sequence[str | Path], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:
-    own = Path(sys.executable).parent  # Node from a wheel is there
-    path = (
-        f"{own}{os.pathsep}{os.environ['PATH']}" if (own / "node").exists() else os.environ["PATH"]
-    )
     into, errors = (subprocess.PIPE, subprocess.STDOUT) if quietly else (None, None)
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": search_path()}
     return subprocess.run(
         words,
         cwd=ROOT,

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from tests.node import HERE, program
+from tests.node import HERE, program, search_path
 
 LINTERS = {
     "spectral": ["lint", "--fail-severity=warn", "--quiet", f"--ruleset={HERE / 'spectral.yaml'}"],
@@ -31,8 +31,9 @@ def main(document: str) -> int:
                 flush=True,
             )
             continue
+        environment = {**os.environ, **QUIET, "PATH": search_path()}
         failed |= subprocess.run(
-            [found, *arguments, document], env={**os.environ, **QUIET}, check=False
+            [found, *arguments, document], env=environment, check=False
         ).returncode
     return failed
 

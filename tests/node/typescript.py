@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.node import HERE, INSTALLED, program
+from tests.node import HERE, INSTALLED, program, search_path
 
 COMPILER = [
     "--strict",
@@ -51,17 +51,13 @@ def main(document: str) -> int:
             " TypeScript. `make .venv/node` says why.\n"
         )
         return 0
-    own = Path(sys.executable).parent  # Node from a wheel is there
-    path = (
-        f"{own}{os.pathsep}{os.environ['PATH']}" if (own / "node").exists() else os.environ["PATH"]
-    )
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
         for words in commands(Path(document), "--noEmit"):
             done = subprocess.run(
                 words,
                 cwd=folder,
-                env={**os.environ, "PATH": path},
+                env={**os.environ, "PATH": search_path()},
                 capture_output=True,
                 text=True,
                 check=False,

@@ -77,7 +77,7 @@ def _answered(mail: Mail, link: Link) -> Outcome:
 
 
 def _no(code: str, text: str) -> Outcome:
-    return Outcome(False, code, f"{text} {gettext('Nothing was decided.')}")
+    return Outcome(False, code, gettext("%(ended)s Nothing was decided.") % {"ended": text})
 
 
 @transaction.atomic(durable=True)

@@ -64,7 +64,8 @@ def row_of(
     about: WorkOrder | Thread | str = (order.title if order else "") or thread
     child = run.child_name if order else ""
     person = order.created_by if order else thread.owner
-    team = f" {gettext('for %(team)s') % {'team': escape(thread.team)}}" if thread.team else ""
+    team = gettext("for %(team)s") % {"team": escape(thread.team)} if thread.team else ""
+    asked = gettext("asked by %(who)s") % {"who": invisible.html(name_of(person))}
     now = clock.now()
     left = pause.deadline_at - now if pause.deadline_at is not None else None
     holder = pause.claimed_by if pause.claimed_until and pause.claimed_until > now else None
@@ -72,7 +73,7 @@ def row_of(
         f"<b>{invisible.html(about)}</b>",
         gettext("child run %(name)s") % {"name": invisible.html(child)} if child else "",
         invisible.html(run.definition),
-        gettext("asked by %(who)s") % {"who": invisible.html(name_of(person))} + team,
+        f"{asked} {team}".rstrip(),
         gettext("revision %(revision)s") % {"revision": pause.revision}
         if pause.revision > 1
         else "",
