@@ -101,7 +101,7 @@ def test_what_it_says_is_what_the_sweep_will_find(cron, zone, now):
             assert change.at in {one.astimezone(dt.UTC) for one in local}
 
 
-@pytest.mark.parametrize("zone", ["Africa/Casablanca", "Antarctica/Troll", "Africa/Cairo"])
+@pytest.mark.parametrize("zone", ["Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"])
 def test_odd_zones_have_their_changes_in_order(zone):
     found = ahead("0 * * * *", zone).changes
     assert 2 <= len(found) <= 4
