@@ -18,7 +18,7 @@ import pytest
 from django.test import Client
 
 from project.identity import options
-from tests.node import INSTALLED
+from tests.node import INSTALLED, search_path
 from tests.servers.private import free_port
 from tests.servers.stack import ROOT
 
@@ -144,7 +144,7 @@ class SamlProvider(Provider):
 @contextmanager
 def running(package: str, script: str, *words: str) -> Iterator[str]:
     """The address of a provider while it runs; skips the test where it is not installed."""
-    node = shutil.which("node")
+    node = shutil.which("node", path=search_path())
     if node is None or not (INSTALLED / "node_modules" / package).exists():
         pytest.skip(f"{package} could not be installed: see .venv/node/why-not.txt")
     port = free_port()
