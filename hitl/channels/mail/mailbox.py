@@ -12,7 +12,7 @@ import logging
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from django.conf import settings
 
@@ -60,12 +60,16 @@ def _open(box: Mailbox) -> Iterator[imaplib.IMAP4]:
     else:
         server = imaplib.IMAP4(box.host, box.port, timeout=patience)
     # also where the other side broke off, which leaves the library's own end half done
-    with closing(server.socket()), closing(server.file):
-        server.login(box.user, box.password)
-        if server.select(f'"{box.folder}"')[0] != "OK":
-            raise imaplib.IMAP4.error("no such folder")
-        yield server
-        server.logout()
+    with closing(server.socket()):
+        try:
+            server.login(box.user, box.password)
+            if server.select(f'"{box.folder}"')[0] != "OK":
+                raise imaplib.IMAP4.error("no such folder")
+            yield server
+            server.logout()
+        finally:
+            with suppress(OSError):  # closed before
+                server.shutdown()
 
 
 def _unseen(server: imaplib.IMAP4) -> list[str]:
