@@ -136,6 +136,10 @@ class Soak:
             if table in ENDING:
                 kept = self.asked if table == "checkpoints_event" else 0  # each log's last stays
                 seen[f"rows of {table}"] = float(live - kept)
+            elif (
+                table == "checkpoints_restingthread"
+            ):  # of ever more threads nothing is left to free
+                seen["rows of threads that keeping looks at"] = float(self.asked - live)
             elif live > self.asked / 10 and table.startswith(("checkpoints_", "hitl_", "runs_")):
                 seen[f"rows per order of {table}"] = live / max(1, self.asked)
         with redis_client.Redis.from_url(os.environ["REDIS_URL"]) as server:

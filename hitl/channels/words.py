@@ -15,7 +15,7 @@ from checkpoints import store
 from hitl.decisions import answers, services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
-from hitl.models import Via, Vote
+from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from runs.workflows.sequence import CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
@@ -136,9 +136,14 @@ def give(pause: Pause, answer: Answer, *, by: policy.Actor) -> Outcome:
     ) as error:
         errors = error.errors if isinstance(error, services.AnswerInvalid) else {}
         return Outcome(False, str(error.code), str(error), errors)
-    label = answers.label_of(pause, answer.action)
-    if isinstance(decision, Vote):
-        recorded = gettext("“%(answer)s” was recorded as yours; others must answer too.")
-        return Outcome(True, "voted", recorded % {"answer": label})
-    recorded = gettext("“%(answer)s” was recorded as your answer.")
-    return Outcome(True, "answered", recorded % {"answer": label})
+    return recorded(pause, decision)
+
+
+def recorded(pause: Pause, given: Decision | Vote) -> Outcome:
+    """What is said of an answer that was taken."""
+    label = answers.label_of(pause, given.action)
+    if isinstance(given, Vote):
+        text = gettext("“%(answer)s” was recorded as yours; others must answer too.")
+        return Outcome(True, "voted", text % {"answer": label})
+    text = gettext("“%(answer)s” was recorded as your answer.")
+    return Outcome(True, "answered", text % {"answer": label})

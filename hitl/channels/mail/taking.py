@@ -18,7 +18,7 @@ from hitl.channels.mail.reading import Mail
 from hitl.channels.words import Outcome, Unclear
 from hitl.decisions import notifications
 from hitl.identity import languages
-from hitl.models import Via
+from hitl.models import Decision, Via, Vote
 from hitl.models.outbound import InboundMail, Link, Occasion
 from hitl.outbound import links, replies
 from hitl.outbound.mail import address_of
@@ -62,6 +62,8 @@ def _answered(mail: Mail, link: Link) -> Outcome:
             gettext("Our mail server could not prove that your reply came from you."),
         )
     ended = links.standing(link, visitor=None, now=clock.now())
+    if ended is not None and (untold := _untold(link)):
+        return untold
     if ended is not None:
         return Outcome(False, "link_ended", f"{ended.title}. {ended.words}")
     if not replies.may_answer(pause, proven=proven):
@@ -73,7 +75,22 @@ def _answered(mail: Mail, link: Link) -> Outcome:
         answer = words.answer_in(mail.words, pause, via=Via.MAIL, revision=link.revision)
     except Unclear as unclear:
         return _no(unclear.code, str(unclear))
-    return words.give(pause, answer, by=recipient)
+    outcome = words.give(pause, answer, by=recipient)
+    return outcome if outcome.taken else _untold(link) or outcome
+
+
+def _untold(link: Link) -> Outcome | None:
+    """What a copy of this mail has decided and not said yet: it is at work beside us, or its
+    process was lost. Whoever tells it first tells it as it is.
+    """
+    if link.used_at is not None:
+        return None
+    here = {"pause": link.pause_id, "via": Via.MAIL}
+    given = (
+        Decision.objects.filter(**here, decided_by=link.recipient_id).first()
+        or Vote.objects.filter(**here, voter=link.recipient_id).first()
+    )
+    return words.recorded(link.pause, given) if given else None
 
 
 def _no(code: str, text: str) -> Outcome:
@@ -82,7 +99,12 @@ def _no(code: str, text: str) -> Outcome:
 
 @transaction.atomic(durable=True)
 def _tell(link: Link, key: str, outcome: Outcome) -> str:
-    """Note the mail, and plan the one that says what became of it."""
+    """Note the mail, and plan the one that says what became of it.
+
+    Copies of a mail come here one after the other: one that had the mail's row and wanted the
+    link's, and one that had them the other way round, would wait for each other.
+    """
+    Link.objects.select_for_update().get(pk=link.pk)
     kept = replies.remember(link, key, outcome.code, uses=outcome.taken)
     more = Link.objects.filter(pk=link.pk, mails_back__lt=Link.MAILS_BACK)
     if more.update(mails_back=F("mails_back") + 1):

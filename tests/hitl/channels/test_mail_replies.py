@@ -7,6 +7,7 @@ import email.policy
 import json
 import re
 from email.message import EmailMessage
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl import tasks
-from hitl.channels.mail import mailbox, reading
+from hitl.channels.mail import mailbox, reading, taking
+from hitl.channels.words import Outcome
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
@@ -129,6 +131,47 @@ def test_four_copies_at_once_are_one_answer_and_one_mail(easy):
     assert {answer.status_code for answer in answers} == {200}
     assert Decision.objects.count() == InboundMail.objects.count() == 1
     assert Delivery.objects.filter(occasion="replied").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
+def test_copies_that_saw_different_things_are_noted_one_after_the_other(easy):
+    """One had the link's row and wanted the mail's, the other had them the other way round: the
+    database ended one of them, and its answer was 503.
+    """
+    link = Link.objects.get(purpose="reply", recipient__username="ben")
+    late = Outcome(False, "link_ended", "It was answered.")
+    for number in range(20):
+        Link.objects.update(mails_back=0, used_at=None)
+        done = at_once(
+            *(
+                partial(taking._tell, link, f"{number}", outcome)
+                for outcome in (Outcome(True, "answered", "Yours."), late) * 2
+            )
+        )
+        noted = [one for one in done if not isinstance(one, IntegrityError)]
+        assert noted in (["answered"], ["link_ended"]), done
+
+
+def test_a_copy_that_comes_while_the_first_is_at_work_tells_the_same(easy, monkeypatch):
+    """It was told that the question had ended, by the answer of the very same mail."""
+    raw, tell = reply("approve"), taking._tell
+    copies: list[str] = []
+
+    def after_a_copy(*arguments):
+        if not copies:
+            copies.append("begun")
+            copies.append(outcome(raw))
+        return tell(*arguments)
+
+    monkeypatch.setattr(taking, "_tell", after_a_copy)
+    assert outcome(raw) == "repeated"
+    assert copies == ["begun", "answered"]
+    assert InboundMail.objects.get().outcome == "answered"
+    assert Link.objects.get(purpose="reply", recipient__username="ben").used_at is not None
+    assert "was recorded as your answer" in told()
+    # another mail, when that has been said, is late
+    assert outcome(reply("approve", key="<2@x>")) == "link_ended"
 
 
 @pytest.mark.parametrize(
