@@ -208,7 +208,7 @@ def test_made_and_looked_after_on_the_page(page, ana, templates):
     assert (wrong.status_code, "A JSON object" in wrong.content.decode()) == (422, True)
     made = page.post("/inbound/", form)
     assert made.status_code == 201
-    secret = made.content.decode().split('class="copy">')[1].split("<")[0]
+    secret = made.content.decode().split('data-copy="Secret">')[1].split("<")[0]
     assert send(secret, MESSAGE).status_code == 201
     assert secret not in page.get("/inbound/").content.decode()
     url = f"/inbound/{InboundStart.objects.get().shown_id}/"
