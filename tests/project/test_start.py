@@ -111,12 +111,10 @@ def _starts_web(stack: Stack) -> None:
     web.wait(20)
 
 
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
 def test_a_database_that_cannot_hold_every_text_is_refused_before_it_is_changed(empty):
     """A server that was set up in the locale C makes databases without an encoding."""
-    url = empty.environment.get("DATABASE_URL", "")
-    if not url:
-        pytest.skip("SQLite has one encoding")
-    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    name = psycopg.conninfo.conninfo_to_dict(empty.environment["DATABASE_URL"])["dbname"]
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         ascii_only = "ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"

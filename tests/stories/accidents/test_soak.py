@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from bench.soak.__main__ import compare
-from tests.servers.stack import ROOT
+from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
 
 
 def test_memory_descriptors_rows_and_keys_stay_flat_while_work_comes_and_what_is_old_goes():
     """Issue 20: an hour of it is `make soak`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.soak", "--minutes", "0.8"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = drill("bench.soak", "--minutes", "0.8")
     assert done.stdout, done.stderr
     *lines, summary = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 0, summary

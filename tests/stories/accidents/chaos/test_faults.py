@@ -5,13 +5,11 @@ disks are full. All that was promised holds, and everything goes on by itself.""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from bench.chaos.maker import known
-from tests.servers.stack import ROOT
+from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
 WANTED = ["silence", "silent_web", "silent_beat", "sessions", "commit", "disk", "wal", "standby"]
@@ -44,13 +42,7 @@ def summary(tmp_path_factory):
         "--keep",
         str(tmp_path_factory.mktemp("logs")),
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.chaos", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = drill("bench.chaos", *arguments)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, found["breaches"]) == (0, []), found

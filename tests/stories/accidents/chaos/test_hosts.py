@@ -12,6 +12,7 @@ import pytest
 
 from bench.chaos.hosts import faults, network
 from tests.servers.stack import ROOT
+from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
 SMALL = "--times 1 --seed 3 --every 0.5 --lease 6 --live 4 --clients 3 --pauses 1 --timeout 400"
@@ -123,13 +124,7 @@ finally:
 
 
 def test_the_faults_of_hosts_are_refused_where_there_are_none():
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.chaos", "--faults", "failover"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = drill("bench.chaos", "--faults", "failover")
     assert done.returncode == 2
     assert "want --hosts" in done.stderr
     assert all(fault.only_hosts for fault in faults.FAULTS.values())

@@ -5,12 +5,10 @@ afterwards.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from tests.servers.stack import ROOT
+from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
 
@@ -34,13 +32,7 @@ def test_a_few_runs_and_their_children_survive_that_everything_under_them_is_kil
         "3",
     ]
     arguments += ["--timeout", "150", "--keep", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.chaos", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = drill("bench.chaos", *arguments)
     assert done.stdout, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, summary["breaches"]) == (0, []), summary
@@ -54,13 +46,7 @@ def test_a_few_runs_and_their_children_survive_that_everything_under_them_is_kil
 
 
 def test_a_fault_that_there_is_not_is_named_with_those_that_there_are():
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.chaos", "--faults", "crashes,rain"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = drill("bench.chaos", "--faults", "crashes,rain")
     assert done.returncode == 2
     assert "no such fault: rain. There are" in done.stderr
     assert "crashes" in done.stderr.split("There are")[1]
