@@ -86,6 +86,11 @@ class Flow:
     days: list[Day]
     spent: Spent
 
+    @property
+    def busy_days(self) -> int:
+        """Days on which something was answered or expired."""
+        return sum(bool(one.count or one.expired) for one in self.days)
+
 
 def lately(*, now: dt.datetime) -> Flow:
     return Flow(

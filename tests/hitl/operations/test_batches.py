@@ -162,9 +162,11 @@ def test_the_page_of_operations_tells_who_is_waited_for_and_what_was_answered(
     client = operator(ana)
     page = client.get("/operations/").content.decode()
     assert "Answers by day" in page and "1 run that began in the last 7 days has ended" in page
+    assert "Nobody has answered in the last 14 days" in page
     before = [day.count for day in told.days]
     client.post(f"/pauses/{paused.latest_run.pauses.get().shown_id}/decide", {"action": "approve"})
     after = flow.lately(now=clock.now()).days
+    assert "Nobody has answered" not in client.get("/operations/").content.decode()
     assert sum(before) == 0 and after[0].answers == {"approve": 1} and after[0].share == 100
 
 
