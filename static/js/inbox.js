@@ -71,9 +71,20 @@ function compare(next, began) {
     close(row);
     sayWho(row, next.querySelector(`[data-of="${id}"]`));
   }
+  renewHistory(next);
   const cut = document.querySelector("[data-cut]"), cutNow = next.querySelector("[data-cut]");
   if (cut && cutNow) cut.textContent = cutNow.textContent;
   offer([...there].filter(([, row]) => !isGone(row)).filter(([id]) => !here.has(id) || isGone(here.get(id))), here, Number(next.dataset.news));
+}
+
+/** It stands below the rows and moves none of them; under somebody's pointer or focus it stays as it is. */
+function renewHistory(next) {
+  const here = document.querySelector("[data-history]"), there = next.querySelector("[data-history]");
+  const answers = (root) => [...root.querySelectorAll("[data-of]")].map((entry) => entry.dataset.of).join();
+  if (!here || !there || answers(here) === answers(there) || here.matches(":hover, :focus-within")) return;
+  const renewed = there.cloneNode(true); // who answered what is still read from this one
+  here.replaceWith(renewed);
+  tell(renewed);
 }
 
 /** Rows that are not shown: new ones, some that wait again, or such as moved up from another page. `asked` counts the new ones of all pages. */

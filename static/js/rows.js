@@ -50,13 +50,15 @@ function count(aloud = false) {
   const box = find("all"), line = find("selected");
   if (!box) return;
   const known = boxes(), chosen = known.filter((one) => one.checked).length;
-  line.dataset.plain ??= line.textContent;
-  line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : line.dataset.plain;
+  line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : every(known.length);
   box.checked = chosen > 0 && chosen === known.length;
   box.indeterminate = chosen > 0 && !box.checked;
   box.form.classList.toggle("chosen", chosen > 0);
+  box.form.classList.toggle("spent", !known.length);
   if (aloud) announce(gettext("%(chosen)s selected", { chosen }));
 }
+
+const every = (count) => find("cut") ? gettext("Select all %(count)s on this page", { count }) : gettext("Select all %(count)s", { count });
 
 /** The boxes that were ticked stay so in a list that takes this one's place. */
 export function carry(fresh) {

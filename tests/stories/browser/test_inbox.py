@@ -129,6 +129,11 @@ def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open
         ]
         assert max(late) < WITHIN, late
     expect(page).to_have_title(f"({count - 1}) Inbox · Waystation")
+    history = page.get_by_role("region", name="History")
+    for wait in others:
+        expect(history).to_contain_text(wait["question"])
+    left = page.locator("[data-row] input:enabled:not([type=hidden])").count()
+    expect(page.locator("[data-selected]")).to_contain_text(f"Select all {left}")
     shot(page, "inbox-live-desktop")
     page.locator("[data-pill] button").click()
     expect(page.locator("[data-pill] button")).to_be_hidden()
