@@ -48,7 +48,9 @@ class RequestOut(BaseModel):
     arguments: dict[str, Any] | None = Field(
         None, description="What to act with, as approved; null where nothing is approved."
     )
-    answer: Any = None
+    answer: dict[str, Any] | None = Field(
+        None, description="What a person filled in, by field; null where nobody did."
+    )
     feedback: str = ""
     decided_by: str | None = None
     decided_at: str | None = None

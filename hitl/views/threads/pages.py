@@ -149,7 +149,8 @@ def show(
     with one_moment():
         context = page_of(thread, here, by=person(request), message=message, **answer)
     arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
-    banner = arrived and not context["observer"] and not request.GET.get("pause")
+    own = context["converses"] and not context["observer"]
+    banner = arrived and own and not request.GET.get("pause")
     return render(request, template, {**context, "banner": banner}, status=status)
 
 
@@ -215,6 +216,7 @@ def page_of(
         ),
         "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
         "busy": busy,
+        "converses": run is None or run.definition.template_slug != external_runs.SLUG,
         "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
         "several": len(pauses) > 1,
         "offer": _offer(state, run),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from hitl.decisions import services
@@ -60,6 +61,17 @@ def test_a_token_has_a_bounded_number_of_open_questions(token, ben, settings):
     assert ask(token, "3").status == RequestStatus.PENDING
     # another token of the same person has its own
     assert ask(ApiToken.make(token.user, name="other", scope="ask")[0]).status == "pending"
+
+
+def test_the_page_of_a_request_is_no_conversation(token, ana, ben):
+    """Its person is no chat partner: no session to resume, no message, and no box without a text."""
+    pause = ask(token).pause
+    client = Client()
+    client.force_login(ana)
+    page = client.get(f"/threads/{pause.run.thread.shown_id}/").content.decode()
+    assert "May it be refunded?" in page
+    for words in ("previous session", "A message sent meanwhile", 'id="content"'):
+        assert words not in page
 
 
 def test_nobody_answers_a_request_before_it_is_asked(token, ana, ben):
