@@ -38,6 +38,7 @@ from hitl.live.topics import in_database_thread
 from hitl.models import ApiToken
 from hitl.wait_gate import requests
 from hitl.wait_gate.requests import RequestStatus
+from runs.models import installation
 from runs.security import scopes
 
 logger = logging.getLogger(__name__)
@@ -184,6 +185,7 @@ def _words(error: ValidationError) -> str:
 server: Server[Any] = Server(
     "waystation",
     title="Waystation",
+    version=installation.version(),
     instructions=INSTRUCTIONS,
     on_list_tools=list_tools,
     on_call_tool=call_tool,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from hitl.doors.mcp.server import TOOLS
+from hitl.doors.mcp.server import TOOLS, server
+from runs.models import installation
 
 KEYWORDS = {"type", "anyOf", "enum", "const", "$ref"}
 """By one of these a schema says what a value is."""
@@ -29,3 +30,7 @@ def test_a_tool_says_of_each_value_what_it_is(name):
     for shape in filter(None, (tool.takes, tool.gives)):
         loose = [field for field, value in said(shape) if not KEYWORDS & value.keys()]
         assert not loose, (shape, loose)
+
+
+def test_the_server_says_which_version_it_is():
+    assert server.version == installation.version() != ""
