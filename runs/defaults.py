@@ -282,6 +282,12 @@ WAYSTATION_SAML_SUBJECT_ATTRIBUTE = env.text("WAYSTATION_SAML_SUBJECT_ATTRIBUTE"
 """The attribute that says who somebody is, and never somebody else; "": subject-id, else the
 NameID.
 """
+WAYSTATION_SAML_KEY = env.text("WAYSTATION_SAML_KEY").strip()
+"""The path of our own private key, PEM of RSA: it signs what we ask the SAML provider, and reads
+assertions that are encrypted for us; "" for none.
+"""
+WAYSTATION_SAML_CERTIFICATE = env.text("WAYSTATION_SAML_CERTIFICATE").strip()
+"""The path of that key's certificate, PEM; our metadata hands it to the provider."""
 WAYSTATION_SSO_ALLOWED_GROUPS = env.items("WAYSTATION_SSO_ALLOWED_GROUPS")
 """Who has one of these values may log in by a provider; empty: whoever the provider knows."""
 WAYSTATION_SSO_SESSION_HOURS = env.number("WAYSTATION_SSO_SESSION_HOURS", 12, low=0.1)

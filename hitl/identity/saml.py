@@ -1,4 +1,5 @@
-"""What a SAML identity provider says of itself: its metadata, read where operators said it is.
+"""What a SAML identity provider says of itself: its metadata, read where operators said it is; and
+the key and certificate by which it knows us.
 
 It is believed for where it comes from, a file here or an address by TLS: a signature on it is not
 looked at.
@@ -11,11 +12,14 @@ import binascii
 import datetime as dt
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from defusedxml import ElementTree
 from django.utils.dateparse import parse_datetime
 
@@ -33,6 +37,19 @@ class MetadataUnfit(ValueError):
     """What was read is no metadata by which somebody can log in; a sentence says why."""
 
 
+class PairUnfit(ValueError):
+    """Our own key and certificate cannot be used; a sentence says why."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What we sign with, and decrypt by; both PEM."""
+
+    key: str = field(repr=False)
+    certificate: str
+    ends_at: dt.datetime
+
+
 @dataclass(frozen=True)
 class IdentityProvider:
     issuer: str
@@ -45,6 +62,29 @@ class IdentityProvider:
     def ends_at(self) -> dt.datetime:
         """When the last of its certificates ends."""
         return max(_certificate(text).not_valid_after_utc for text in self.certificates)
+
+
+def own_pair(key: str, certificate: str) -> Pair:
+    """The key at one path and its certificate at the other. Raises PairUnfit."""
+    texts = []
+    for setting, path in (("KEY", key), ("CERTIFICATE", certificate)):
+        try:
+            texts.append(Path(path).read_text(encoding="ascii"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise PairUnfit(f"WAYSTATION_SAML_{setting} cannot be read.") from error
+    try:
+        private = serialization.load_pem_private_key(texts[0].encode(), password=None)
+        public = x509.load_pem_x509_certificate(texts[1].encode())
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise PairUnfit(
+            "WAYSTATION_SAML_KEY or WAYSTATION_SAML_CERTIFICATE is no PEM, or the key has a "
+            "password."
+        ) from error
+    if not isinstance(private, rsa.RSAPrivateKey):
+        raise PairUnfit("WAYSTATION_SAML_KEY is no RSA key.")
+    if private.public_key() != public.public_key():
+        raise PairUnfit("WAYSTATION_SAML_CERTIFICATE is not that of WAYSTATION_SAML_KEY.")
+    return Pair(texts[0], texts[1], public.not_valid_after_utc)
 
 
 def provider(source: str, issuer: str, *, now: dt.datetime, seconds: float) -> IdentityProvider:

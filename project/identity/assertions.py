@@ -11,14 +11,17 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+import xmlsec
+from django.conf import settings
 from django.urls import reverse
 from onelogin.saml2.auth import OneLogin_Saml2_Auth
+from onelogin.saml2.authn_request import OneLogin_Saml2_Authn_Request
 from onelogin.saml2.constants import OneLogin_Saml2_Constants as Names
 from onelogin.saml2.errors import OneLogin_Saml2_Error, OneLogin_Saml2_ValidationError
 from onelogin.saml2.response import OneLogin_Saml2_Response
 from onelogin.saml2.settings import OneLogin_Saml2_Settings
 
-from hitl.identity.saml import REDIRECT, IdentityProvider
+from hitl.identity.saml import REDIRECT, IdentityProvider, Pair, PairUnfit, own_pair
 from hitl.outbound.links import absolute
 
 CONFIRMATION = "/saml:Subject/saml:SubjectConfirmation/saml:SubjectConfirmationData"
@@ -45,16 +48,22 @@ def entity_id() -> str:
 
 
 def login_at(provider: IdentityProvider) -> tuple[str, str]:
-    """Where to send a browser, and the id of the request that it takes along."""
-    auth = OneLogin_Saml2_Auth(_request(), old_settings=_settings(provider))
-    # the empty address: else the library would hand over that of the page
-    return auth.login(return_to=""), auth.get_last_request_id()
+    """Where to send a browser, and the id of the request that it takes along. Raises PairUnfit."""
+    known = _settings(provider)
+    auth = OneLogin_Saml2_Auth(_request(), old_settings=known)
+    asked = OneLogin_Saml2_Authn_Request(known)
+    # no RelayState: where a login leads to stays here; and of an empty one the two sides of a
+    # signature think differently
+    words = {"SAMLRequest": asked.get_request()}
+    if known.get_sp_key():
+        auth.add_request_signature(words)
+    return auth.redirect_to(provider.login_url, words), asked.get_id()
 
 
 def verified(provider: IdentityProvider, raw: str) -> Assertion:
     """What a browser brought as SAMLResponse, where the provider signed it for us just now.
 
-    Raises AssertionRefused.
+    Raises AssertionRefused, PairUnfit.
     """
     try:
         assertion = Assertion(_settings(provider), raw)
@@ -65,6 +74,10 @@ def verified(provider: IdentityProvider, raw: str) -> Assertion:
             raise AssertionRefused("Nobody here asked for it, or it does not say so signed.")
         if assertion.get_nameid_format() == Names.NAMEID_TRANSIENT:
             raise AssertionRefused("Its NameID is transient: another one at each login.")
+    except PairUnfit:
+        raise
+    except xmlsec.Error as error:  # the library lets it through
+        raise AssertionRefused("It cannot be decrypted by the key of ours.") from error
     except (OneLogin_Saml2_Error, OneLogin_Saml2_ValidationError) as error:
         raise AssertionRefused(str(error)) from error
     except (ValueError, SyntaxError, TypeError, AttributeError) as error:  # no XML, or none of SAML
@@ -73,8 +86,11 @@ def verified(provider: IdentityProvider, raw: str) -> Assertion:
 
 
 def metadata() -> bytes:
-    """What operators give to the provider."""
-    made = OneLogin_Saml2_Settings(_options(), sp_validation_only=True).get_sp_metadata()
+    """What operators give to the provider. Raises PairUnfit."""
+    said = _options()
+    # the certificate for encryption stands in it, too; assertions may come without
+    said["security"]["wantAssertionsEncrypted"] = "privateKey" in said["sp"]
+    made = OneLogin_Saml2_Settings(said, sp_validation_only=True).get_sp_metadata()
     return made if isinstance(made, bytes) else str(made).encode()
 
 
@@ -88,6 +104,7 @@ def _settings(provider: IdentityProvider) -> OneLogin_Saml2_Settings:
 
 
 def _options() -> dict[str, Any]:
+    pair = _pair()
     return {
         "strict": True,
         "sp": {
@@ -96,8 +113,10 @@ def _options() -> dict[str, Any]:
                 "url": absolute(reverse("saml_back")),
                 "binding": Names.BINDING_HTTP_POST,
             },
+            **({"x509cert": pair.certificate, "privateKey": pair.key} if pair else {}),
         },
         "security": {
+            "authnRequestsSigned": pair is not None,
             "wantAssertionsSigned": True,
             "rejectDeprecatedAlgorithm": True,  # SHA-1
             "requestedAuthnContext": False,  # how people prove themselves is the provider's matter
@@ -106,6 +125,11 @@ def _options() -> dict[str, Any]:
             "allowSingleLabelDomains": True,
         },
     }
+
+
+def _pair() -> Pair | None:
+    paths = settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE
+    return own_pair(*paths) if all(paths) else None
 
 
 def _request() -> dict[str, Any]:

@@ -48,6 +48,7 @@ def options(*, https: bool, secret: str) -> dict[str, Any]:
             saml_issuer=defaults.WAYSTATION_SAML_ISSUER,
             saml_metadata=defaults.WAYSTATION_SAML_METADATA,
             saml_name=defaults.WAYSTATION_SAML_NAME,
+            saml_pair=(defaults.WAYSTATION_SAML_KEY, defaults.WAYSTATION_SAML_CERTIFICATE),
         ),
         "ACCOUNT_ADAPTER": "project.identity.adapters.AccountAdapter",
         "ACCOUNT_EMAIL_NOTIFICATIONS": True,
@@ -83,6 +84,7 @@ def providers(
     saml_issuer: str = "",
     saml_metadata: str = "",
     saml_name: str = "",
+    saml_pair: tuple[str, str] = ("", ""),
 ) -> dict[str, Any]:
     """One of each kind at most; the client's secret stands nowhere else."""
     if bool(issuer) != bool(client_id and secret):
@@ -98,6 +100,10 @@ def providers(
         )
     if saml_metadata and not saml_metadata.startswith(("https://", "/", *NEAR)):
         raise ImproperlyConfigured("WAYSTATION_SAML_METADATA is a path, or begins with https://.")
+    if len(set(map(bool, saml_pair))) > 1:
+        raise ImproperlyConfigured(
+            "WAYSTATION_SAML_KEY and WAYSTATION_SAML_CERTIFICATE go together: set both, or none."
+        )
     oidc = {
         "provider_id": OIDC,
         "name": name,

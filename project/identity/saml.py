@@ -24,7 +24,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints.database import clock
-from hitl.identity.saml import IdentityProvider, MetadataUnfit
+from hitl.identity.saml import IdentityProvider, MetadataUnfit, PairUnfit
 from hitl.identity.saml import provider as described
 from project.identity import elsewhere, options
 from project.identity.connections import connecting
@@ -108,6 +108,9 @@ def _answer(view: Any, request: HttpRequest) -> HttpResponse:
         response: HttpResponse = view(request)
     except (OSError, MetadataUnfit):
         logger.exception("The metadata of WAYSTATION_SAML_METADATA cannot be used")
+        raise _away(request) from None
+    except PairUnfit as error:
+        logger.error("Nobody logs in by SAML: %s", error)
         raise _away(request) from None
     except (AssertionRefused, PermissionDenied) as error:
         logger.warning("A login by SAML failed: %s", error or "nobody began it in this browser")

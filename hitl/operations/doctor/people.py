@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from hitl.identity import factors
-from hitl.identity.saml import MetadataUnfit
+from hitl.identity.saml import MetadataUnfit, PairUnfit, own_pair
 from hitl.identity.saml import provider as described
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 
@@ -84,6 +84,29 @@ def saml() -> Iterator[Finding]:
         )
     else:
         yield fine("SAML", "The provider's metadata can be used.")
+    yield from _own_pair(now)
+
+
+def _own_pair(now: dt.datetime) -> Iterator[Finding]:
+    """By which the SAML provider knows us, where there is one."""
+    paths = settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE
+    if not all(paths):
+        return
+    try:
+        pair = own_pair(*paths)
+    except PairUnfit as error:
+        yield wrong(
+            "SAML",
+            f"Nobody logs in by it. {error}",
+            "Both are PEM files that web servers may read, the key one of RSA without a password.",
+        )
+        return
+    if pair.ends_at < now + CERTIFICATE:
+        yield warning(
+            "SAML",
+            f"Our own certificate ends {pair.ends_at:%Y-%m-%d}.",
+            "Make a new one (docs/how-to/saml.md), and give our metadata to the provider again.",
+        )
 
 
 def _discovered(issuer: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_a_token_has_a_bounded_number_of_open_questions(token, ben, settings):
 
 
 def test_the_page_of_a_request_is_no_conversation(token, ana, ben):
-    """Its person is no chat partner: no session to resume, no message, and no box without a text."""
+    """Its person is no chat partner: nothing to resume, no message, no empty box."""
     pause = ask(token).pause
     client = Client()
     client.force_login(ana)

@@ -8,13 +8,17 @@ import random
 import re
 import sys
 
+import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from defusedxml import ElementTree
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from hitl.models import ApiToken, ClaimedGroup, MembershipChange
-from project.identity import assertions, saml
+from project.identity import assertions, options, saml
 from tests.servers.certificates import pair
 from tests.servers.private import free_port
 from tests.servers.providers import HERE, SamlProvider
@@ -228,6 +232,87 @@ def test_the_named_attribute_says_who_it_is_and_nothing_else_does(provider, sett
     assert User.objects.count() == 2
 
 
+@pytest.fixture
+def own(settings, tmp_path):
+    """A key of ours; gives what the provider has to know of it."""
+    key, certificate = pair(tmp_path, "waystation")
+    settings.WAYSTATION_SAML_KEY = str(key)
+    settings.WAYSTATION_SAML_CERTIFICATE = str(certificate)
+    return certificate.read_text()
+
+
+def encrypted(certificate: str, **more: object) -> dict[str, object]:
+    public = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return {
+        "encryptionCert": certificate,
+        "encryptionPublicKey": public.public_bytes(serialization.Encoding.PEM, form).decode(),
+        **more,
+    }
+
+
+def test_a_provider_that_wants_signed_requests_gets_them(provider, own, settings, tmp_path):
+    """Issue 20, 4. Keycloak wants them unless told otherwise."""
+    provider.tell("t1", groups=[])
+    provider.does(saml={"signingCert": own})
+    assert provider.log_in("t1")[1].status_code == 302
+    assert "RelayState" not in provider.begin(Client())
+    for paths in (map(str, pair(tmp_path, "another")), ("", "")):
+        settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE = paths
+        asked = provider.begin(Client())
+        assert httpx.get(asked, params={**httpx.URL(asked).params, "login": "t1"}).is_error
+
+
+@pytest.mark.parametrize("cipher", ["2001/04/xmlenc#aes256-cbc", "2009/xmlenc11#aes256-gcm"])
+def test_an_assertion_that_is_encrypted_for_us_is_read(provider, own, settings, tmp_path, cipher):
+    """Issue 20, 4. One for somebody else's key is refused, and any without a key of ours."""
+    provider.tell("t1", givenName="Theodora", groups=[])
+    algorithm = {
+        "encryptionAlgorithm": f"http://www.w3.org/{cipher}",
+        "disallowEncryptionWithInsecureAlgorithm": False,  # CBC, which AD FS has
+    }
+    other = pair(tmp_path, "another")[1].read_text()
+    provider.does(saml=encrypted(other, **algorithm))
+    refused(provider.log_in("t1")[1])
+    provider.does(saml=encrypted(own, **algorithm, audience="https://others.example"))
+    refused(provider.log_in("t1")[1])
+    provider.does(saml={**encrypted(own, **algorithm), "signAssertion": False})
+    refused(provider.log_in("t1")[1])
+    provider.does(saml=encrypted(own, **algorithm))
+    client = Client()
+    fields = provider.at_provider(provider.begin(client), "t1")
+    said = base64.b64decode(fields["SAMLResponse"])
+    assert b"EncryptedAssertion" in said and b"Theodora" not in said
+    dice = random.Random(426)
+    for _ in range(ROUNDS // 5):
+        changed = bytearray(said)
+        at = dice.randrange(said.index(b"EncryptedAssertion"), len(said))
+        changed[at] = dice.randrange(256)
+        if bytes(changed) != said:
+            raw = base64.b64encode(bytes(changed)).decode()
+            assert Client().post(SamlProvider.back, {"SAMLResponse": raw}).status_code in {302, 403}
+    assert provider.arrive(client, fields).status_code == 302
+    assert User.objects.get().first_name == "Theodora"
+    settings.WAYSTATION_SAML_KEY = settings.WAYSTATION_SAML_CERTIFICATE = ""
+    assert provider.log_in("t1")[1].status_code == 403
+
+
+def test_our_metadata_hands_the_certificate_over(own):
+    text = Client().get("/login/saml/metadata").content.decode()
+    assert 'AuthnRequestsSigned="true"' in text
+    assert 'use="signing"' in text and 'use="encryption"' in text
+    assert "".join(own.splitlines()[1:-1]) in "".join(text.split())
+
+
+def test_a_key_that_cannot_be_used_lets_nobody_in_and_is_not_told(provider, own, settings, caplog):
+    settings.WAYSTATION_SAML_KEY = settings.WAYSTATION_SAML_CERTIFICATE
+    for path in ("/login/saml", "/login/saml/metadata"):
+        refused(Client().get(path), "cannot be reached just now", status=503)
+    refused(Client().post(SamlProvider.back, {"SAMLResponse": "x"}), "just now", status=503)
+    assert "Nobody logs in by SAML: WAYSTATION_SAML_KEY or" in caplog.text
+    assert "CERTIFICATE-----" not in caplog.text
+
+
 def test_our_metadata_says_where_assertions_go_and_that_they_are_signed():
     answer = Client().get("/login/saml/metadata")
     assert answer["Content-Type"] == "application/samlmetadata+xml"
@@ -262,3 +347,11 @@ def test_without_a_provider_there_is_no_such_page(settings):
         assert Client().get(path).status_code == 404
     assert Client().post(SamlProvider.back, {}).status_code == 404
     assert "Log in by" not in Client().get("/login").content.decode()
+
+
+@pytest.mark.parametrize(
+    "half", [{"saml_issuer": "x"}, {"saml_pair": ("key", "")}, {"saml_pair": ("", "certificate")}]
+)
+def test_half_of_what_goes_together_stops_the_start(half):
+    with pytest.raises(ImproperlyConfigured, match="go together"):
+        options.providers(**half)

@@ -210,6 +210,20 @@ def test_what_saml_lacks_is_said(settings, tmp_path, monkeypatch):
         assert words in said()
     source.write_text(text)
     assert "SAML" not in said() and "metadata can be used" in said("fine")
+    own, other = (pair(tmp_path, name, days=90) for name in ("own", "other"))
+    for paths, words in {
+        ("/nowhere.key", own[1]): "WAYSTATION_SAML_KEY cannot be read",
+        (own[0], "/nowhere.crt"): "WAYSTATION_SAML_CERTIFICATE cannot be read",
+        (own[1], own[1]): "no PEM",
+        (other[0], own[1]): "not that of WAYSTATION_SAML_KEY",
+    }.items():
+        settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE = map(str, paths)
+        assert words in said()
+    settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE = map(str, own)
+    assert "SAML" not in said() + said("warning")
+    soon = pair(tmp_path, "soon", days=5)
+    settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE = map(str, soon)
+    assert "Our own certificate ends" in said("warning")
     source.write_text(metadata_of("https://idp.example", tmp_path, days=5))
     assert "The last certificate" in said("warning")
     monkeypatch.setattr(people, "find_spec", lambda name: None)
