@@ -320,6 +320,8 @@ def test_our_metadata_says_where_assertions_go_and_that_they_are_signed():
     assert root.get("entityID") == f"{HERE}/login/saml/metadata"
     text = answer.content.decode()
     assert 'WantAssertionsSigned="true"' in text
+    # what is pasted into a provider once stays good
+    assert "validUntil" not in text and "cacheDuration" not in text
     assert f'Location="{HERE}{SamlProvider.back}"' in text
 
 
