@@ -34,6 +34,10 @@ class AssertionRefused(Exception):
 class Assertion(OneLogin_Saml2_Response):  # type: ignore[misc]  # the library has no types
     """A response that holds one signed assertion about one person."""
 
+    def transient(self) -> bool:
+        """Whether the NameID is another one at each login."""
+        return bool(self.get_nameid_format() == Names.NAMEID_TRANSIENT)
+
     def answers(self) -> str:
         """The id of the request of ours that the assertion answers, as it was signed; "" for
         none.
@@ -72,8 +76,6 @@ def verified(provider: IdentityProvider, raw: str) -> Assertion:
             raise AssertionRefused("It does not say that it is for us.")
         if not assertion.answers():
             raise AssertionRefused("Nobody here asked for it, or it does not say so signed.")
-        if assertion.get_nameid_format() == Names.NAMEID_TRANSIENT:
-            raise AssertionRefused("Its NameID is transient: another one at each login.")
     except PairUnfit:
         raise
     except xmlsec.Error as error:  # the library lets it through

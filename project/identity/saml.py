@@ -71,11 +71,13 @@ class Provider(SAMLProvider):
 
     def extract_uid(self, data: Assertion) -> str:
         """Who it is: by the attribute that operators named, without a way round it; else by
-        subject-id, or the NameID.
+        subject-id, or the NameID. Raises ValueError for a NameID that says it of one login alone.
         """
         if name := settings.WAYSTATION_SAML_SUBJECT_ATTRIBUTE:
             return str((data.get_attributes().get(name) or [""])[0])
         uid = super().extract_uid(data)  # type: ignore[no-untyped-call]  # allauth's
+        if data.transient() and uid == data.get_nameid():
+            raise ValueError("its NameID is transient, another one at each login")
         return str(uid or "")
 
 

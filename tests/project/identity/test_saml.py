@@ -230,6 +230,11 @@ def test_the_named_attribute_says_who_it_is_and_nothing_else_does(provider, sett
     provider.tell("mail@example.org", employee="e2", groups=[])
     assert provider.log_in("mail@example.org")[1].status_code == 302
     assert User.objects.count() == 2
+    # SimpleSAMLphp and Shibboleth have it so, unless told otherwise
+    provider.does(format="urn:oasis:names:tc:SAML:2.0:nameid-format:transient")
+    provider.tell("another-each-time", employee="e2", groups=[])
+    assert provider.log_in("another-each-time")[1].status_code == 302
+    assert User.objects.count() == 2
 
 
 @pytest.fixture
