@@ -1,8 +1,8 @@
 """What a SAML identity provider says of itself: its metadata, read where operators said it is; and
-the key and certificate by which it knows us.
+our own key and certificate, by which it knows us.
 
-It is believed for where it comes from, a file here or an address by TLS: a signature on it is not
-looked at.
+Metadata is believed for where it comes from, a file here or an address by TLS: a signature on it is
+not looked at.
 """
 
 from __future__ import annotations

@@ -87,9 +87,9 @@ class Flow:
     spent: Spent
 
     @property
-    def busy_days(self) -> int:
-        """Days on which something was answered or expired."""
-        return sum(bool(one.count or one.expired) for one in self.days)
+    def quiet(self) -> bool:
+        """Whether on none of the days something was answered or expired."""
+        return not any(one.count or one.expired for one in self.days)
 
 
 def lately(*, now: dt.datetime) -> Flow:

@@ -76,7 +76,7 @@ def verified(provider: IdentityProvider, raw: str) -> Assertion:
             raise AssertionRefused("It does not say that it is for us.")
         if not assertion.answers():
             raise AssertionRefused("Nobody here asked for it, or it does not say so signed.")
-    except PairUnfit:
+    except PairUnfit:  # a ValueError, and no fault of what was brought
         raise
     except xmlsec.Error as error:  # the library lets it through
         raise AssertionRefused("It cannot be decrypted by the key of ours.") from error

@@ -113,7 +113,8 @@ def _answer(view: Any, request: HttpRequest) -> HttpResponse:
         raise _away(request) from None
     except PairUnfit as error:
         logger.error("Nobody logs in by SAML: %s", error)
-        raise _away(request) from None
+        words = _("Logging in this way is set up wrongly. Tell whoever runs this server.")
+        raise elsewhere.refusal(request, words, status=503) from None
     except (AssertionRefused, PermissionDenied) as error:
         logger.warning("A login by SAML failed: %s", error or "nobody began it in this browser")
         raise elsewhere.refusal(request, _("This login did not hold. Begin once more.")) from error

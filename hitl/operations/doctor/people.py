@@ -65,6 +65,7 @@ def saml() -> Iterator[Finding]:
             "The library python3-saml is not installed, so nobody logs in by it.",
             "pip install -r requirements-saml.txt, then restart the web servers.",
         )
+    yield from _own_pair(now)
     try:
         found = described(settings.WAYSTATION_SAML_METADATA, issuer, now=now, seconds=PROVIDER)
     except (OSError, MetadataUnfit) as error:
@@ -84,11 +85,10 @@ def saml() -> Iterator[Finding]:
         )
     else:
         yield fine("SAML", "The provider's metadata can be used.")
-    yield from _own_pair(now)
 
 
 def _own_pair(now: dt.datetime) -> Iterator[Finding]:
-    """By which the SAML provider knows us, where there is one."""
+    """The key and certificate by which the SAML provider knows us, where they are set."""
     paths = settings.WAYSTATION_SAML_KEY, settings.WAYSTATION_SAML_CERTIFICATE
     if not all(paths):
         return

@@ -149,8 +149,8 @@ def show(
     with one_moment():
         context = page_of(thread, here, by=person(request), message=message, **answer)
     arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
-    own = context["converses"] and not context["observer"]
-    banner = arrived and own and not request.GET.get("pause")
+    theirs = context["converses"] and not context["observer"]
+    banner = arrived and theirs and not request.GET.get("pause")
     return render(request, template, {**context, "banner": banner}, status=status)
 
 

@@ -312,8 +312,8 @@ def test_our_metadata_hands_the_certificate_over(own):
 def test_a_key_that_cannot_be_used_lets_nobody_in_and_is_not_told(provider, own, settings, caplog):
     settings.WAYSTATION_SAML_KEY = settings.WAYSTATION_SAML_CERTIFICATE
     for path in ("/login/saml", "/login/saml/metadata"):
-        refused(Client().get(path), "cannot be reached just now", status=503)
-    refused(Client().post(SamlProvider.back, {"SAMLResponse": "x"}), "just now", status=503)
+        refused(Client().get(path), "is set up wrongly", status=503)
+    refused(Client().post(SamlProvider.back, {"SAMLResponse": "x"}), "set up wrongly", status=503)
     assert "Nobody logs in by SAML: WAYSTATION_SAML_KEY or" in caplog.text
     assert "CERTIFICATE-----" not in caplog.text
 
