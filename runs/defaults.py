@@ -261,6 +261,10 @@ WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.approvals.Decisions`.
 """
+WAYSTATION_PASSES = "hitl.decisions.closing.by_workflow"
+"""What answers a question for a step that passes its review: a function of the question's key and
+the step's reason, called in the transaction that asks it.
+"""
 env.refuse_former()
 WAYSTATION_OIDC_ISSUER = env.text("WAYSTATION_OIDC_ISSUER").strip().rstrip("/")
 """The OpenID Connect provider that people log in by, `https://login.example.org`; "" for none."""

@@ -362,6 +362,11 @@ class Memo(models.Model):
     )
     key = models.CharField(max_length=200)
     value = SealedJsonField(help_text="A list of the one result, which may be null.")
+    unapproved = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Done behind a review by a step that relied on no decision.",
+    )
     created_at = MadeAtField()
 
     class Meta:

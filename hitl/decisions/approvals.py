@@ -96,6 +96,8 @@ def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
         votes=len(counted),
         stages=[vote.stage for vote in counted.values()],
         by_rules=decision.via == Via.POLICY,
+        passed=decision.via == Via.WORKFLOW,
+        approving=approvals.approving(pause),
         proven=bool(decision.factor) and all(vote.factor for vote in counted.values()),
         external=str(demand(decision.external)),
         calls=demand(pause.calls),

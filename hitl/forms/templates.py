@@ -25,7 +25,9 @@ from runs.workflows.registry import traits_of
 from runs.workflows.reviews.rules import SCHEMA as REVIEW
 
 PARTS = {
-    gettext_lazy("Who answers, and by when"): ("pause_phase", "max_revisions", "review"),
+    gettext_lazy("Who answers, and by when"): (
+        "pause_phase", "may_pass", "max_revisions", "review",
+    ),
     gettext_lazy("What they may answer"): ("choices", "revise_to", "required_inputs"),
     gettext_lazy("Failures, time and where it runs"): (
         "retry", "timeout", "skip_when", "max_loops", "queue", "on_change", "interrupt_before",

@@ -4,7 +4,7 @@ from hitl.models import outbound as outbound  # Django looks for tables here
 from hitl.models.batches import Batch, BatchAction
 from hitl.models.channels import ChatAccount, ChatCode, ChatService
 from hitl.models.comments import Comment, Mention
-from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
+from hitl.models.decisions import NOBODYS, STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.langgraph import LangGraphRun, LangGraphTag, LangGraphThread
@@ -20,6 +20,7 @@ from hitl.models.votes import Vote
 from hitl.models.wait_gate import EarlyAnswer, InboundSource, OuterRun, Wait
 
 __all__ = [
+    "NOBODYS",
     "STEP_AROUND",
     "UNDO",
     "Anchor",

@@ -41,11 +41,18 @@ class Via(models.TextChoices):
     LANGGRAPH = "langgraph", gettext_lazy("LangGraph")
     POLICY = "policy", gettext_lazy("Policy")
     """Nobody: the template's rules, at the deadline."""
+    WORKFLOW = "workflow", gettext_lazy("Workflow")
+    """Nobody: the step passed its review, as its template allows."""
+
+
+NOBODYS = (Via.POLICY, Via.WORKFLOW)
+"""Doors of answers that are no person's."""
 
 
 LONGEST_NAME = 301
 """First name, a space, last name."""
 NOBODY = "the template's rules"
+WORKFLOW = "the workflow"
 """Who decided where nobody did."""
 SOMEBODY = "somebody without an account"
 """Who decided from outside, where an erasure took the address."""
@@ -205,8 +212,8 @@ class Decision(ids.HasShownId, models.Model):
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
             # an account, or an address outside, or the rules; an erasure takes the address
             models.CheckConstraint(
-                condition=(Q(decided_by__isnull=False, external="") & ~Q(via=Via.POLICY))
-                | Q(via=Via.POLICY, decided_by__isnull=True, external="")
+                condition=(Q(decided_by__isnull=False, external="") & ~Q(via__in=NOBODYS))
+                | Q(via__in=NOBODYS, decided_by__isnull=True, external="")
                 | (
                     Q(via=Via.LINK, decided_by__isnull=True)
                     & (~Q(external="") | Q(erasure__isnull=False))
@@ -240,7 +247,8 @@ class Decision(ids.HasShownId, models.Model):
         """The name of who decided, at that time."""
         if self.decided_by is not None:
             return self.by_name or name_of(self.decided_by)
-        return NOBODY if self.via == Via.POLICY else self.external or SOMEBODY
+        nobody = {Via.POLICY.value: NOBODY, Via.WORKFLOW.value: WORKFLOW}
+        return nobody.get(self.via) or self.external or SOMEBODY
 
     @property
     def who(self) -> str:

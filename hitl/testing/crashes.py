@@ -60,6 +60,8 @@ class Ending:
     calls: list[Call]
     moments: list[str]
     died: bool
+    unapproved: list[str]
+    """Effects behind a review that relied on no decision: `step: key`."""
 
 
 @dataclass(frozen=True, order=True)
@@ -93,7 +95,8 @@ class Trial:
             with place, effects.recording(recorder):
                 play = Play(engine, self.order)
                 self._carry(play)
-                return Ending(_told(play), recorder.calls, life.names, life.dead)
+                unapproved = [f"{one.step}: {one.key}" for one in play.unapproved_effects]
+                return Ending(_told(play), recorder.calls, life.names, life.dead, unapproved)
         finally:
             engine.close()
 
@@ -142,7 +145,7 @@ def survives_every_crash(
     The moments are the two sides of each commit of the worker, and the end of each effect. The
     worker dies there without another statement, its lease runs out, and another worker goes on with
     the same answers. The state, the decisions and the end must be the same, and each effect must
-    have happened as often.
+    have happened as often. None may have been done behind a review without a decision.
 
     Args:
         answers: what people do, in order: see `Reply`.
@@ -172,6 +175,12 @@ def survives_every_crash(
             raise NotCrashProof(
                 f"Without any crash the work ended {whole.told['status']}, not {ends}. "
                 f"{whole.told['error']}"
+            )
+        if whole.unapproved:
+            raise NotCrashProof(
+                "Without any crash, effects behind a review relied on no decision: "
+                f"{', '.join(whole.unapproved)}. Call context.require_approval before them, or "
+                "say optional=True there."
             )
         _check_same_without_a_crash(whole, trial.run(), ignore)
         if len(whole.moments) > most:

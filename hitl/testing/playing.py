@@ -176,9 +176,19 @@ class Play:
     @property
     def recorded(self) -> list[Effect]:
         """All that `context.once` recorded, in its order, in child runs too."""
+        return self._effects()
+
+    @property
+    def unapproved_effects(self) -> list[Effect]:
+        """Those of them that were done behind a review by a step that relied on no decision, and
+        did not say `optional`: whatever people answered, they happen.
+        """
+        return self._effects(unapproved=True)
+
+    def _effects(self, **which: bool) -> list[Effect]:
         with self.engine.placed():
             children = {run.shown_id: run.child_name for run in self._runs()}
-            memos = Memo.objects.filter(thread__runs__work_order=self.key).distinct()
+            memos = Memo.objects.filter(thread__runs__work_order=self.key, **which).distinct()
             found = []
             for memo in memos.order_by("pk"):
                 run, rest = memo.scope.split("/", 1)

@@ -30,11 +30,12 @@ from runs.workflows.base import (
     Gather,
     Order,
     Outcome,
+    Step,
     StepFailed,
 )
-from runs.workflows.registry import find
+from runs.workflows.registry import find, name_of
 from runs.workflows.reviews import rules
-from runs.workflows.sequence import FrozenStep, UnknownName, conclude
+from runs.workflows.sequence import APPROVE, FrozenStep, UnknownName, conclude
 
 
 class ReplayDiffers(AssertionError):
@@ -110,7 +111,9 @@ class _Recording:
         approved = approvals.named(metadata)
         self.used, self.relied = set(), {}
 
-        def once(key: str, function: Callable[[], Any], *, tell: Any = None) -> Any:
+        def once(
+            key: str, function: Callable[[], Any], *, tell: Any = None, optional: bool = False
+        ) -> Any:
             if key not in memos:
                 raise _New(f"context.once({key!r}) is new: nothing is recorded under it")
             self.used.add(key)
@@ -120,14 +123,17 @@ class _Recording:
             self.used |= {*keys} & {*memos}
             return {key: memos[key] for key in keys if key in memos}
 
-        def require_approval(of: str, material: Any = None) -> None:
-            asked = [one for one in self.steps if of in ("", one["name"], one["function"])]
+        def require_approval(
+            of: str | Step, material: Any = None, *, optional: bool = False
+        ) -> None:
+            name = of if isinstance(of, str) else name_of(of)
+            asked = [one for one in self.steps if name in ("", one["name"], one["function"])]
             names = [one["name"] for one in asked if approved.get(one["name"])]
             if names:
                 wanted = "" if material is None else approvals.digest_of(material)
                 self.relied[names[-1]] = wanted
-            elif of and any(one["pause_after"] for one in asked):
-                raise StepFailed(f"Nobody approved {of}.", code="approval_missing")
+            elif not optional or (name and any(one["pause_after"] for one in asked)):
+                raise StepFailed(f"Nobody approved {name}.", code="approval_missing")
 
         return Context(
             run_id=execution.run,
@@ -161,8 +167,10 @@ class _Recording:
                         one for one in self.document["pauses"] if one["id"] == row["pause_id"]
                     )
                     asked = _checkpoint(self.document, pause["checkpoint_id"])
+                    approves = asked["metadata"].get(approvals.APPROVES, ())
                     found[step["name"]] = found[step["function"]] = Approval(
                         action=row["action"],
+                        approves=row["action"] in {APPROVE, *approves},
                         decision_id=row["id"],
                         revision=row["revision"],
                         material=asked["metadata"].get(approvals.MATERIAL, asked["digest"]),

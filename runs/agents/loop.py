@@ -86,7 +86,7 @@ class Loop:
 
     def _request(self) -> None:
         _check_limits(self.agent, self.mind)
-        recorded = self.context.once("request", self._asked, tell=self._usage)
+        recorded = self.context.once("request", self._asked, tell=self._usage, optional=True)
         if self.mind["current_loop"] == 1:  # later ones have it, also in a run that takes them up
             self.messages = memory.upserted(
                 self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"])

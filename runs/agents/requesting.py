@@ -84,7 +84,9 @@ class Request:
                 if room or list(self._given(half).messages) == list(given.messages):
                     raise self._too_long(given, halved=bool(room)) from error
                 room = int(
-                    self.context.once(HALVED, partial(dict, room=half), tell=self._told)["room"]
+                    self.context.once(
+                        HALVED, partial(dict, room=half), tell=self._told, optional=True
+                    )["room"]
                 )
 
     def _ask(self, given: Given, *, until: float) -> Reply:

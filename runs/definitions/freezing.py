@@ -14,6 +14,7 @@ from runs.definitions.errors import TemplateInvalid, refused, refusing
 from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency
 from runs.workflows import refusals, registry, schemas
+from runs.workflows.code.asked import ApprovalWanted, required_approvals
 from runs.workflows.code.fingerprint import fingerprint
 from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import Choice, FrozenStep
@@ -24,7 +25,7 @@ MAX_STEPS = 50
 RESERVED = {"approve", "revise", "cancel"}
 
 
-CHOICE_KEYS = ("name", "label", "to")
+CHOICE_KEYS = {"name", "label", "to"}
 
 
 STEP_KEYS = frozenset({
@@ -126,7 +127,46 @@ def freeze_steps(steps: Any, *, inside: tuple[str, ...] = ()) -> list[FrozenStep
             _freeze_step(step, position, taken={other["name"] for other in frozen}, inside=inside)
         )
     _check_ways(frozen)
+    _check_approvals_wanted(frozen)
     return frozen
+
+
+def _check_approvals_wanted(steps: Sequence[FrozenStep]) -> None:
+    """Raise TemplateInvalid where the code of a step requires the approval of a step that is not
+    there, or that never asks in this template: it could only fail.
+    """
+    known = {step["name"] for step in steps} | {step["function"] for step in steps}
+    asking = {
+        name
+        for step in steps
+        if step["pause_after"] or step.get("may_pass") or registry.asks_by_itself(step["function"])
+        for name in (step["name"], step["function"])
+    }
+    for position, step in enumerate(steps):
+        for wanted in approvals_wanted(step):
+            place = f"steps.{position}.step_template_slug"
+            says = f"Its code requires the approval of {wanted.step!r}"
+            if wanted.step not in known and not (
+                wanted.optional and registry.is_known(wanted.step)
+            ):
+                there = refusals.unknown("step", wanted.step, known)
+                raise refused(place, f"{says} ({wanted.place}). {there}")
+            if wanted.step in known - asking and not wanted.optional:
+                raise refused(
+                    place,
+                    f"{says} ({wanted.place}), which never asks in this template. Let the template "
+                    "pause after it, say `asks=True` at a step that asks by itself, or require the "
+                    "approval with `optional=True`.",
+                )
+
+
+def approvals_wanted(step: FrozenStep) -> Sequence[ApprovalWanted]:
+    """The approvals that the code of a step requires by name; none of code that is not here."""
+    try:
+        function = find(step["function"], step.get("function_version", 1))
+    except UnknownStep:
+        return ()
+    return required_approvals(function)
 
 
 def _freeze_step(
@@ -236,17 +276,25 @@ def fingerprint_of(name: str) -> str:
 
 def _choices(choices: Any, position: int) -> list[Choice]:
     known = isinstance(choices, list) and all(
-        isinstance(choice, dict) and choice.keys() == set(CHOICE_KEYS) for choice in choices
+        isinstance(choice, dict)
+        and choice.keys() - {"approves"} == CHOICE_KEYS
+        and isinstance(choice.get("approves", False), bool)
+        for choice in choices
     )
     if not known or any(not 0 < len(str(choice["name"])) <= 64 for choice in choices):
         raise refused(
             f"steps.{position}.choices",
-            "A list of objects with name (up to 64 characters), label and to.",
+            "A list of objects with name (up to 64 characters), label and to, and `approves` "
+            "(true) where that answer is an approval.",
         )
-    return [
-        {"name": str(choice["name"]), "label": str(choice["label"]), "to": str(choice["to"])}
-        for choice in choices
-    ]
+    return [_choice(choice) for choice in choices]
+
+
+def _choice(given: Mapping[str, Any]) -> Choice:
+    choice: Choice = {key: str(given[key]) for key in ("name", "label", "to")}  # type: ignore[assignment]  # its keys are these
+    if given.get("approves"):
+        choice["approves"] = True  # said only where it is so: older digests stay
+    return choice
 
 
 def _check_ways(steps: Sequence[FrozenStep]) -> None:

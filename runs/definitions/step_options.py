@@ -95,6 +95,15 @@ SCHEMA: dict[str, Any] = {
             ),
             "type": "object",
         },
+        "may_pass": {
+            "title": "When it may pass its review by itself",
+            "description": (
+                "In words, such as: the confidence is over the threshold. Empty: never. Each time "
+                "it does, that is recorded like a decision."
+            ),
+            "type": "string",
+            "maxLength": 200,
+        },
         "review": {"type": "object"},
     },
 }
@@ -121,9 +130,19 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
         named["review"] = _reviewed(named["review"])
         _check_silence(named)
         _check_stages(named)
+    if said := named.pop("may_pass", "").strip():  # "" is in no digest
+        named["may_pass"] = said
+        _check_pass(named)
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named
+
+
+def _check_pass(step: Mapping[str, Any]) -> None:
+    try:
+        review_rules.check_pass(step.get("review", {}))
+    except review_rules.ReviewInvalid as error:
+        raise PolicyInvalid(error.field, str(error)) from error
 
 
 def check_reducers(rules: Any) -> None:

@@ -28,20 +28,24 @@ from checkpoints.state import codec
 from runs.engine import questions
 from runs.models import Pause, Run
 from runs.states import STOPS
-from runs.workflows import external_reviewers, sequence
-from runs.workflows.base import Approval, StepFailed
+from runs.workflows import external_reviewers, refusals, registry, sequence
+from runs.workflows.base import Approval, Step, StepFailed
+from runs.workflows.reviews import narrowing, stages
 from runs.workflows.reviews import rules as review_rules
-from runs.workflows.reviews import stages
 from runs.workflows.sequence import FrozenStep
 
 KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
 """Metadata: decisions by step, what is material of a question, steps that were passed over, whether
 a person edited what came before, and
 which decisions a step relied on, with the digest of what it was to do."""
+APPROVES, UNASKED = "approves", "unasked"
+"""Metadata: of a question, its answers that are approvals beside `approve`; and the steps about
+which a step went on without an approval, since its template does not ask there."""
 ABOVE = "above"
 """What EDITED is in a child run whose parent's state was edited before it began; else it is
 True.
 """
+UNAPPROVED_EFFECT = "unapproved_effect"
 PREFIX = "dec"
 ATTEMPTS = 1_000
 """Runs that may lie between an answer and the run that acts on it."""
@@ -85,6 +89,10 @@ class DecisionRecord:
     """
     by_rules: bool
     """Nobody's: the rules' own, at the deadline."""
+    passed: bool = False
+    """Nobody's: the step passed its review, as its template allows."""
+    approving: Collection[str] = (sequence.APPROVE,)
+    """The answers that are declared approvals."""
     external: str
     """The mail address of who answered without an account."""
     proven: bool = False
@@ -95,6 +103,15 @@ class DecisionRecord:
     """Tool calls that it was about."""
     decided_calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """What it decided of each: see `runs.workflows.tool_calls.decided`."""
+
+    @property
+    def approves(self) -> bool:
+        return self.action in self.approving
+
+    @property
+    def reviews(self) -> bool:
+        """Whether one of the answers was an approval: else the question asked for data alone."""
+        return bool({*self.approving} & {*self.ways})
 
 
 class Claimed(Protocol):
@@ -107,6 +124,7 @@ class Claimed(Protocol):
     steps: list[FrozenStep]
     approved: Mapping[str, DecisionRecord]
     relied: dict[str, dict[str, str]]
+    unasked: set[str]
 
     @property
     def written(self) -> tuple[Checkpoint, dict[str, Any]]: ...
@@ -167,13 +185,24 @@ def named(metadata: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, Any]:
+def asking(
+    metadata: Mapping[str, Any], step: str, material: Any, *, approves: Sequence[str] = ()
+) -> dict[str, Any]:
     """What the checkpoint of a question records: an earlier approval of the step holds no more."""
     before = named(metadata)
     left = (
         {KEY: {name: earlier for name, earlier in before.items() if name != step}} if before else {}
     )
-    return {**left, **({MATERIAL: digest_of(material)} if material is not None else {})}
+    return {
+        **left,
+        **({MATERIAL: digest_of(material)} if material is not None else {}),
+        **({APPROVES: list(approves)} if approves else {}),
+    }
+
+
+def approving(pause: Pause) -> frozenset[str]:
+    """The answers to a question that are approvals."""
+    return frozenset({sequence.APPROVE, *pause.checkpoint.metadata.get(APPROVES, ())})
 
 
 def answered(pause: Pause, action: str, decision_id: str, *, external: str = "") -> dict[str, Any]:
@@ -184,14 +213,23 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
     """
     before = named(pause.checkpoint.metadata)
     asked_by = _rules(pause.run.frozen.steps, pause.step)
+    if before and action == sequence.REVISE and _pauses_after(pause):
+        return {KEY: {**before, pause.step: ""}}  # its last question, of steps with one function
     if (
         pause.phase in STOPS
         or action == sequence.REVISE
         or not counts(pause.review, external)
-        or (asked_by is not None and dict(asked_by) != dict(pause.review))
+        or (asked_by is not None and not narrowing.is_narrowed(asked_by, pause.review))
     ):
         return {KEY: before} if before else {}
     return {KEY: {**before, pause.step: decision_id}}
+
+
+def _pauses_after(pause: Pause) -> bool:
+    steps = pause.run.frozen.steps
+    return pause.phase not in STOPS and any(
+        step["pause_after"] for step in steps if step["name"] == pause.step
+    )
 
 
 def counts(rules: Mapping[str, Any], external: str) -> bool:
@@ -240,7 +278,7 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
     rules = _rules(run.frozen.steps, step)
     if record.step != step or rules is None:
         return "another step asked"
-    if record.definition != run.definition_id or dict(record.review) != dict(rules):
+    if record.definition != run.definition_id or not narrowing.is_narrowed(rules, record.review):
         return "it was asked by other rules"
     if not record.goes_on or record.phase in STOPS or record.action not in record.ways:
         return "it approves nothing, or was taken back"
@@ -249,8 +287,25 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
         record.asked_revision,
     ) or not record.material:
         return "it answered other content"
+    if wrong := _unfounded(record, sequence.named(run.frozen.steps, step)):
+        return wrong
+    return (
+        ""
+        if _descends(run, head, record)
+        else "it was given elsewhere, or what it was given for was edited since"
+    )
+
+
+def _unfounded(record: DecisionRecord, step: FrozenStep) -> str:
+    """Why the rules that a question was asked by do not say that it is decided so; "" where they
+    do.
+    """
+    rules = record.review
     if rules.get("step_up") and not record.proven:
         return "it was approved without a second factor"
+    if record.passed:
+        may = step.get("may_pass") and record.action == sequence.APPROVE
+        return "" if may and rules.get("risk") != "high" else "the step may not pass its review"
     if record.by_rules:
         if rules.get("deadline", {}).get("outcome") != record.action:
             return "the rules do not decide so by themselves"
@@ -262,11 +317,7 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
             return "too few approved"
     elif not counts(rules, record.external):
         return "the rules ask nobody at that address"
-    return (
-        ""
-        if _descends(run, head, record)
-        else "it was given elsewhere, or what it was given for was edited since"
-    )
+    return ""
 
 
 def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
@@ -347,12 +398,13 @@ def settle(held: Claimed) -> None:
 def given(
     approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]
 ) -> dict[str, Approval]:
-    """The approvals by step, and by the name of its function too."""
+    """The answers by step, and by the name of its function too."""
     approvals: dict[str, Approval] = {}
     for step in steps:
         if (record := approved.get(step["name"])) is not None:
             approval = Approval(
                 action=record.action,
+                approves=record.approves,
                 decision_id=record.decision_id,
                 revision=record.revision,
                 material=record.material,
@@ -376,58 +428,106 @@ def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> None:
-    """See `runs.workflows.base.Context.require_approval`. `at` is the step that wants to know."""
-    names, steps = named(held.head.metadata), held.steps
-    if not of:
-        pausing = _pausing_before(steps, at)
-        of = next((step["name"] for step in reversed(pausing) if step["name"] in names), "")
-        steps = (
-            pausing
-            if of
-            else [step for step in pausing if not _passed_over(held.head.metadata, [step])]
-        )
-    asked = [step for step in steps if of in ("", step["name"], step["function"])]
-    wanted = {step["name"]: names[step["name"]] for step in asked if step["name"] in names}
+def require(
+    held: Claimed, of: str | Step, material: Any = None, *, at: str = "", optional: bool = False
+) -> None:
+    """See `runs.workflows.base.RequireApproval`. `at` is the step that wants to know."""
+    wanted = digest_of(material) if material is not None else ""
+    steps = _pausing_before(held.steps, at) if of == "" else _steps_of(held.steps, of)
+    metadata, names = held.head.metadata, named(held.head.metadata)
+    if of == "":  # the last of them that was not passed over
+        left = [step for step in steps if not _passed_over(metadata, step)]
+        steps = [step for step in left if step["name"] in names][-1:] or left
+    asked = {step["name"]: names[step["name"]] for step in steps if step["name"] in names}
+    if not asked:
+        return _without_answer(held, of, steps, optional=optional)
     # again, though it was at the claim: an effect follows
-    approved = look_up(held.run, held.written[0], wanted)
-    if len(approved) < len(wanted):
+    approved = look_up(held.run, held.written[0], asked)
+    title = next(step["title"] for step in reversed(steps) if step["name"] in asked)
+    if len(approved) < len(asked):
         raise StepFailed(
-            f"What {asked[-1]['title']} came to was changed by a person since it was approved, "
+            f"What {title} came to was changed by a person since it was approved, "
             "or that approval does not count here. "
             "Nothing was done. Have it approved as it is now, or go on from the checkpoint of "
             "the answer.",
             code="content_changed",
         )
-    record = next(
-        (approved[step["name"]] for step in reversed(asked) if step["name"] in approved), None
-    )
-    if record is None:
-        edited = held.head.metadata.get(EDITED) and any(
-            review_rules.is_reviewed(step) for step in asked
+    record = max(approved.values(), key=lambda record: _key(record.decision_id) or NOBODY)
+    if optional and not record.reviews and not any(step["pause_after"] for step in steps):
+        return _without_answer(held, of, steps, optional=True)
+    if not record.approves:
+        raise StepFailed(
+            f"The answer to what {title} came to is {record.action!r}, which is no approval "
+            f"({record.decision_id}). Nothing was done. Where that answer is meant as one, its "
+            "template says so: `approves` of the choice or of the question.",
+            code="not_approved",
         )
-        if edited or (
-            any(step["pause_after"] for step in asked)
-            and not _passed_over(held.head.metadata, asked)
-        ):
-            raise StepFailed(
-                f"Nobody has approved what {asked[-1]['title']} came to, and this template asks "
-                "for that. Nothing was done. "
-                "Go on from the checkpoint where it is asked.",
-                code="approval_missing",
-            )
-        return
-    wants = "" if material is None else digest_of(material)
-    if wants and record.material != wants:
+    if wanted and record.material != wanted:
         raise StepFailed(
             f"What was to be done is not what was approved: {record.decision_id} approved "
             f"revision {record.revision} of what "
-            f"{asked[-1]['title']} came to, and that was changed since. Nothing was done. Have "
+            f"{title} came to, and that was changed since. Nothing was done. Have "
             "it approved as it is now, or go on from the "
             "checkpoint of the answer.",
             code="content_changed",
         )
-    held.relied[record.step] = {"decision": record.decision_id, "material": wants}
+    held.relied[record.step] = {"decision": record.decision_id, "material": wanted}
+    return None
+
+
+NOBODY = uuid.UUID(int=0)
+
+
+def _steps_of(steps: Sequence[FrozenStep], of: str | Step) -> list[FrozenStep]:
+    """The steps of that name or function. Raises StepFailed where there is none."""
+    name = _name_of(of)
+    found = [step for step in steps if name in (step["name"], step["function"])]
+    if found:
+        return found
+    if registry.is_known(name):  # of another template
+        return []
+    known = {step["name"] for step in steps} | {step["function"] for step in steps}
+    raise StepFailed(
+        f"An approval is required of {name!r}. {refusals.unknown('step', name, known)} Nothing was "
+        "done.",
+        code="approval_of_unknown_step",
+    )
+
+
+def _name_of(of: str | Step) -> str:
+    named = of if isinstance(of, str) else registry.name_of(of)
+    return str(getattr(of, "__name__", of)) if named is None else named
+
+
+def _without_answer(
+    held: Claimed, of: str | Step, steps: Sequence[FrozenStep], *, optional: bool
+) -> None:
+    """Go on where the template asks nobody and the step says that this is all right; else raise
+    StepFailed.
+    """
+    metadata = held.head.metadata
+    edited = metadata.get(EDITED) and any(map(review_rules.is_reviewed, steps))
+    asks = [step for step in steps if step["pause_after"] and not _passed_over(metadata, step)]
+    if optional and not edited and not asks:
+        held.unasked |= {step["name"] for step in steps} or {_name_of(of)}
+        return
+    if asks or edited:
+        title = (asks or steps)[-1]["title"]
+        why = f"Nobody has approved what {title} came to, and this template asks for that."
+    elif steps:
+        why = (
+            f"Nobody has approved what {steps[-1]['title']} came to: it has asked nothing in this "
+            "run. Where it need not be asked, the step says `optional=True`."
+        )
+    else:
+        why = (
+            "An approval is required of a step that this template does not have, or asks nothing "
+            "after. Where it need not be asked, the step says `optional=True`."
+        )
+    raise StepFailed(
+        f"{why} Nothing was done. Go on from the checkpoint where it is asked.",
+        code="approval_missing",
+    )
 
 
 def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
@@ -437,10 +537,25 @@ def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
     ]
 
 
-def _passed_over(metadata: Mapping[str, Any], asked: Sequence[FrozenStep]) -> bool:
-    """Whether those steps were skipped by their own condition, of a state that no person edited:
-    then there was nothing to approve.
+def is_behind_review(steps: Sequence[FrozenStep], at: str) -> bool:
+    """Whether a step stands behind one that the template has reviewed."""
+    names = [step["name"] for step in steps]
+    before = steps[: names.index(at)] if at in names else steps
+    return any(step["pause_after"] or step.get("may_pass") for step in before)
+
+
+def unapproved_effect(key: str) -> dict[str, Any]:
+    """The line of the log about an effect behind a review whose step relied on no decision."""
+    return {
+        "message": f"{key!r} was done behind a review, and its step relied on no decision: call "
+        "`context.require_approval` before it, or say `optional=True`.",
+        "level": "warning",
+        "code": UNAPPROVED_EFFECT,
+    }
+
+
+def _passed_over(metadata: Mapping[str, Any], step: FrozenStep) -> bool:
+    """Whether a step was skipped by its own condition, of a state that no person edited: then there
+    was nothing to approve.
     """
-    return not metadata.get(EDITED) and bool(
-        set(metadata.get(SKIPPED, ())) & {step["name"] for step in asked}
-    )
+    return not metadata.get(EDITED) and step["name"] in metadata.get(SKIPPED, ())

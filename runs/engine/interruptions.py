@@ -5,6 +5,7 @@ suspension, conditions, loop limits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from runs.engine import questions
@@ -14,7 +15,7 @@ from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Report, Sleep, StepFailed
 from runs.workflows.reviews import rules
-from runs.workflows.sequence import APPROVE, FrozenStep
+from runs.workflows.sequence import APPROVE, FrozenStep, StepReview
 
 MAX_LOOPS = 100
 LOOP_LIMIT = "loop_limit"
@@ -42,8 +43,8 @@ def before(step: FrozenStep) -> Question:
 def after(
     run: Run, step: FrozenStep, outcome: Go | Done | Gather | Sleep | Question
 ) -> Go | Done | Gather | Sleep | Question:
-    """Asked after a step that this run is to be asked about; what asks, or waits, itself stays."""
-    if not isinstance(outcome, Go | Done) or not (
+    """Asked after a step that this run is to be asked about; what asks itself stays."""
+    if not isinstance(outcome, Go | Done | Sleep) or not (
         step["name"] in run.interrupt_after or step.get("interrupt_after", False)
     ):
         return outcome
@@ -56,16 +57,17 @@ def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Question:
     return questions.parse(_stop(step, outcome, question=f"Suspended by {by}", phase=SUSPENDED), {})
 
 
-def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) -> Ask:
-    to = outcome.to or "" if isinstance(outcome, Go) else ""
+def _stop(step: FrozenStep, outcome: Go | Done | Sleep, *, question: str, phase: str) -> Ask:
+    to = "" if isinstance(outcome, Done) else outcome.to or ""
     shown = outcome.report or Report(content=f"**{step['title']}** is done. Approve to go on.")
-    return Ask(
+    return StepReview(
         question=question,
         actions={APPROVE: to},
-        report=shown,
+        report=replace(shown, review=None),  # that is about the review of the step
         update=outcome.update,
         phase=phase,
         commit=outcome.commit,
+        then=outcome if isinstance(outcome, Sleep) else None,
     )
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.state import codec, redaction
 from runs.states import PauseKind
-from runs.workflows import external_reviewers, owned, schemas, tool_calls
-from runs.workflows.base import Ask, StepFailed
+from runs.workflows import external_reviewers, owned, schemas, sequence, tool_calls
+from runs.workflows.base import Ask, Sleep, StepFailed
 from runs.workflows.refusals import FieldRefused
-from runs.workflows.reviews import stages
+from runs.workflows.reviews import narrowing, stages
 from runs.workflows.reviews.review import Review
-from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE, StepReview
 from runs.workflows.wait_for_input import ANSWER
 
 
@@ -37,14 +37,20 @@ class Question:
     """The rules that it is asked by."""
     outside: Mapping[str, Any]
     """Who is asked without an account, as `external_reviewers.asked` has it."""
+    approves: Sequence[str] = ()
+    """The answers that are approvals beside `approve`."""
+    sleeps: Mapping[str, Any] = field(default_factory=dict)
+    """The timer that an approval leads to: `until` or `seconds`, and `reason`; {} without one."""
+    passes: str = ""
+    """Why the workflow approves at once; "" where people are asked."""
 
 
-def parse(ask: Ask, review: Review) -> Question:
-    """Check what a step asks by these rules.
+def parse(ask: Ask, rules: Review) -> Question:
+    """Check what a step asks by these rules, which it may narrow.
 
     Raises StepFailed, codec.NotJson and schemas.SchemaRefused.
     """
-    inputs = _inputs_of(ask)
+    inputs, review = _inputs_of(ask), _narrowed(ask, rules)
     kind, calls = kind_of(ask), calls_of(ask)
     try:
         stages.check_inputs(inputs, review)
@@ -66,9 +72,53 @@ def parse(ask: Ask, review: Review) -> Question:
         bare=[*ask.actions_without_input, *([APPROVE] if calls else [])],
         review=limited(ask, review),
         outside=external_reviewers.asked(ask.outside, review, ask.actions, high_risk=high_risk),
+        approves=[action for action in sequence.approving(ask) if action != APPROVE],
+        **_of_template(ask, review, high_risk=high_risk),
     )
 
 
+def _narrowed(ask: Ask, rules: Review) -> Review:
+    wanted = ask.review if ask.review is not None else ask.report.review
+    if wanted is None:
+        return rules
+    try:
+        return narrowing.narrow(rules, wanted)
+    except FieldRefused as error:
+        place = f"review.{error.field}".rstrip(".")
+        raise StepFailed(
+            f"This question cannot be asked by narrower rules: {place}: {error} Rules of a "
+            "question never widen those of its step. Nothing of this step was recorded.",
+            code="review_widened",
+        ) from error
+
+
+def _of_template(ask: Ask, review: Review, *, high_risk: bool) -> dict[str, Any]:
+    """What the template's own question after a step holds besides."""
+    if not isinstance(ask, StepReview):
+        return {}
+    if ask.passes and (high_risk or review.get("step_up")):
+        raise StepFailed(
+            "This step wants to pass its review, and what it asks is of high risk or wants a "
+            "second factor: somebody must answer. Nothing of this step was recorded.",
+            code="pass_not_allowed",
+        )
+    passes = codec.readable(ask.passes).strip()[:LONGEST_PASS]
+    return {"passes": passes, "sleeps": _timer(ask.then) if ask.then else {}}
+
+
+def _timer(sleep: Sleep) -> dict[str, Any]:
+    ends = (
+        {"until": sleep.until.isoformat()}
+        if sleep.until is not None
+        else {"seconds": sleep.for_.total_seconds() if sleep.for_ is not None else 0}
+    )
+    return {**ends, "reason": codec.readable(sleep.reason)[:LONGEST_REASON]}
+
+
+LONGEST_PASS = 1_000
+"""Characters of a reason to pass a review that are kept."""
+LONGEST_REASON = 200
+"""Characters of what a run sleeps for."""
 RESERVED = {APPROVE, REVISE, CANCEL, ANSWER, "expire", "escalate"}
 """What `Ask.otherwise` is never called: answers of people, and words of the review rules."""
 LONGEST_WAIT = dt.timedelta(days=3650)
@@ -126,7 +176,10 @@ def _inputs_of(ask: Ask) -> dict[str, Any]:
 
 
 def digest(
-    read: Sequence[Any], facts: Sequence[Any], inputs: Mapping[str, Any], wanted: Sequence[Any] = ()
+    read: Sequence[Any],
+    facts: Sequence[Any],
+    inputs: Mapping[str, Any],
+    wanted: Sequence[Any] = (),
 ) -> str:
     """What a decision is bound to: what is `read` (content and patch, or what is material of them),
     facts, and what is asked for.

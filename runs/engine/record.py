@@ -4,9 +4,14 @@ the claim.
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
+from django.utils.module_loading import import_string
 
 from checkpoints import store
 from checkpoints.database import clock, statements
@@ -16,7 +21,16 @@ from runs import hints
 from runs.engine import approvals, commit, ending
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts import checkpoint_frequency, step_rows
-from runs.engine.drafts.events import MIDWAY, EventDraft, Events, asking, created, line, starting
+from runs.engine.drafts.events import (
+    MIDWAY,
+    EventDraft,
+    Events,
+    asking,
+    created,
+    line,
+    sleeping,
+    starting,
+)
 from runs.engine.questions import Question
 from runs.engine.recovery import damage
 from runs.engine.workers import lease
@@ -163,13 +177,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
         next_step=to,
         metadata={"sleep_until": until.isoformat(), "sleep_reason": reason},
     )
-    note = line(
-        f"Sleeps until {until:%Y-%m-%d %H:%M:%S %Z}{f': {reason}' if reason else '.'}",
-        held.at,
-        code=SLEEPS,
-        until=until.isoformat(),
-    )
-    facts: Events = [*_completed(held), note, created(checkpoint)]
+    facts: Events = [*_completed(held), sleeping(until, reason, held.at), created(checkpoint)]
     fields |= checkpoint_frequency.untraced(held, checkpoint)
     if not commit.write(
         held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint
@@ -182,14 +190,18 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
 def ask(held: ClaimedRun, question: Question) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     outcome, opening = question.ask, step_rows.opening(question)
-    waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    waiting: dict[str, Any] = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
     if question.prompt_id:
         waiting["prompt_id"] = question.prompt_id
     if opening.get("deadline_at") is not None:
         waiting["next_deadline"] = opening["deadline_at"].isoformat()
     asks_first = outcome.phase == BEFORE
     if outcome.phase not in STOPS:
-        waiting |= approvals.asking(held.head.metadata, held.at, outcome.report.material)
+        waiting |= approvals.asking(
+            held.head.metadata, held.at, outcome.report.material, approves=question.approves
+        )
+    if question.sleeps:
+        waiting[SLEEPS] = dict(question.sleeps)
     checkpoint, _ = step_rows.after_step(
         held,
         outcome.update,
@@ -221,9 +233,21 @@ def ask(held: ClaimedRun, question: Question) -> Pause:
     else:
         _stop(held, fields, facts, checkpoint)
     statements.execute([statements.insert(pause)])
+    if question.passes:
+        _passing(settings.WAYSTATION_PASSES)(pause.pk, question.passes)
+        return pause
     hints.pauses_changed_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)
     return pause
+
+
+@cache
+def _passing(path: str) -> Callable[[uuid.UUID, str], object]:
+    """What answers a question for a step that passes its review, with its reason: called in the
+    transaction that asks it, so nobody sees it open.
+    """
+    answer: Callable[[uuid.UUID, str], object] = import_string(path)
+    return answer
 
 
 def done(held: ClaimedRun, outcome: Done) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from checkpoints.database import clock
-from runs.engine import children, questions
+from runs.engine import children, narrowed, questions
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.questions import Question
 from runs.workflows import sequence
@@ -18,7 +18,7 @@ from runs.workflows.reviews import rules
 Result = Go | Done | Gather | Sleep | Question
 """A step's answer that can be recorded; of a Sleep `until` is the time it ends."""
 
-TEXTS = ("question", "phase", "otherwise", "prompt_id", "into", "content", "patch")
+TEXTS = ("question", "phase", "otherwise", "prompt_id", "into", "content", "patch", "pass_review")
 """Parts of answers, and of what reviewers are shown, that are texts."""
 NAMED: dict[str, type | tuple[type, ...]] = {
     "actions": str, "labels": str, "facts": (str, int, float), "known": object,
@@ -54,7 +54,12 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
             result, targets = outcome, []
         case Ask(actions=ways):
             step = sequence.named(held.steps, held.at)
-            result, targets = questions.parse(outcome, rules.of(step)), [*ways.values()]
+            if isinstance(outcome, sequence.StepReview) and outcome.then is not None:
+                _timer(outcome.then)
+            question = questions.parse(outcome, rules.of(step))
+            if outcome.review is not None or outcome.report.review is not None:
+                narrowed.check(held.run, question.review)
+            result, targets = question, [*ways.values()]
         case Gather(to=to):
             step = sequence.named(held.steps, held.at)
             children.check(step, outcome, depth=held.run.depth)
@@ -102,6 +107,12 @@ def _misshapen(outcome: Any) -> str:
                     wrong = value if isinstance(key, str) else key
                     return _other(f"{name}[{key!r:.50}]", wrong, "a text")
     if isinstance(outcome, Ask):
+        if isinstance(outcome.approves, str) or not isinstance(outcome.approves, Sequence):
+            return _other("approves", outcome.approves, "a list of actions")
+        if unknown := [name for name in outcome.approves if name not in outcome.actions]:
+            return f"says that {unknown[0]!r:.60} approves, which is none of its actions"
+        if {sequence.REVISE, sequence.CANCEL} & {*outcome.approves}:
+            return "says that revise or cancel approves"
         for name in (outcome.phase, *outcome.actions):
             if len(name) > LONGEST_NAME:
                 return f"names an action or a phase with more than {LONGEST_NAME} characters"

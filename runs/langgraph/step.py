@@ -273,7 +273,7 @@ def _turn(
             code="content_changed",
         )
     value = questions.answer(raised, action=action, state=state, context=context, step=context.step)
-    context.once(f"answered {place.interrupt}", lambda: True)
+    context.once(f"answered {place.interrupt}", lambda: True, optional=True)
     return GraphInput(answer=(raised.id, value))
 
 
@@ -283,7 +283,7 @@ def _taken(context: Context, place: SavedGraphPosition, here: GraphPosition) -> 
 
     Where the answer was not this execution's, our run is a fork, and the graph asks again.
     """
-    if not context.once(f"answered {place.interrupt}", lambda: False):
+    if not context.once(f"answered {place.interrupt}", lambda: False, optional=True):
         return GraphInput(back_to=place.checkpoint)
     return GraphInput() if here.unfinished else None
 
@@ -294,7 +294,7 @@ def _verdict(state: State, context: Context) -> str:
     Words alone are the state's to tell.
     """
     verdict = str(state.get("decided", {}).get(context.step, ""))
-    approval = context.approved(context.step)
+    approval = context.answered(context.step)
     return verdict if verdict in {"", REVISE} else approval.action if approval is not None else ""
 
 
@@ -305,7 +305,7 @@ def _answered(context: Context, place: SavedGraphPosition, action: str, raised: 
     """
     if action == REVISE:
         return questions.takes_words(raised)
-    approval = context.approved(context.step)
+    approval = context.answered(context.step)
     return (
         bool(action)
         and approval is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints.models import Checkpoint
 from runs.engine import approvals
-from runs.engine.approvals import DecisionRecord, counts, material_of
+from runs.engine.approvals import DecisionRecord, approving, counts, material_of
 from runs.engine.start import following
 from runs.models import Run
 
@@ -17,7 +17,10 @@ __all__ = [
     "EDITED",
     "KEY",
     "RELIED",
+    "SKIPPED",
+    "UNASKED",
     "DecisionRecord",
+    "approving",
     "counts",
     "flaw",
     "following",
@@ -26,6 +29,7 @@ __all__ = [
 ]
 
 KEY, EDITED, RELIED = approvals.KEY, approvals.EDITED, approvals.RELIED
+SKIPPED, UNASKED = approvals.SKIPPED, approvals.UNASKED
 """Keys of a checkpoint's metadata: see `runs.engine.approvals`."""
 
 

@@ -22,11 +22,20 @@ from checkpoints.store import Entry
 from checkpoints.store.prepared_queries import PreparedUpdate, Value
 from runs import hints
 from runs.engine import approvals, commit, ending
-from runs.engine.drafts.events import EventDraft, asked, created, line, unkept
+from runs.engine.drafts.events import EventDraft, asked, created, line, sleeping, unkept
 from runs.models import Pause
 from runs.services import forks
 from runs.services.forks import check_brought
-from runs.states import BEFORE, PAUSED, PENDING, STOPS, FailureCode, Lifecycle, PauseStatus
+from runs.states import (
+    BEFORE,
+    PAUSED,
+    PENDING,
+    SLEEPS,
+    STOPS,
+    FailureCode,
+    Lifecycle,
+    PauseStatus,
+)
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.workflows import sequence
 
@@ -162,11 +171,15 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
             line(f"Re-running step: {to} with feedback", step=to),
             line(f"Revision feedback: {answer.feedback}", step=to),
         ]
-    at = answer.goes_on_at
+    at, slept = _sleeps(pause, action, answer)
+    lines += slept
     resumed_to = {"decision": action, "step": to, "lifecycle": Lifecycle.RESUMED.value}
     resumed = (
         EventKind.RUN_RESUMED,
-        {**resumed_to, **({"goes_on_at": at.isoformat()} if at else {})},
+        {
+            **resumed_to,
+            **({"goes_on_at": answer.goes_on_at.isoformat()} if answer.goes_on_at else {}),
+        },
     )
     fields = {"status": PENDING, "due_at": at or clock.FromNow(), "queue": queue}
     facts = [_received(pause, answer, to=to), created(checkpoint), resumed, *lines]
@@ -180,6 +193,26 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
         run, f"answered with {action} by {answer.by}", decision_id=answer.decision_id
     )
     nudge_on_commit(run.pk, queue, at=at)
+
+
+def _sleeps(
+    pause: Pause, action: str, answer: Resumption
+) -> tuple[dt.datetime | None, list[EventDraft]]:
+    """When the run goes on, where an approval leads to a timer, with the line that says so; else as
+    the answer says, with no line.
+    """
+    timer = pause.checkpoint.metadata.get(SLEEPS) if action == sequence.APPROVE else None
+    if not timer:
+        return answer.goes_on_at, []
+    begins = answer.goes_on_at or answer.at
+    until = (
+        dt.datetime.fromisoformat(timer["until"])
+        if "until" in timer
+        else begins + dt.timedelta(seconds=timer["seconds"])
+    )
+    if until <= begins:
+        return answer.goes_on_at, []
+    return until, [sleeping(until, timer["reason"], pause.step)]
 
 
 def _received(pause: Pause, answer: Resumption, *, to: str) -> EventDraft:
@@ -259,12 +292,17 @@ def _checkpoint(
 ) -> Checkpoint:
     steps, next_step = pause.run.frozen.steps, pause.ways[answer.action]
     gone = {"blocking_reason", "next_deadline", approvals.MATERIAL, approvals.KEY}
+    gone |= {approvals.APPROVES, SLEEPS}
     kept = {
         **{key: value for key, value in pause.checkpoint.metadata.items() if key not in gone},
         **approvals.answered(pause, answer.action, answer.decision_id, external=answer.external),
     }
     if brings(pause, answer.update):
         kept = forks.brought(kept)
+    until, slept = _sleeps(pause, answer.action, answer)
+    if slept and until is not None:
+        reason = pause.checkpoint.metadata[SLEEPS]["reason"]
+        kept |= {"sleep_until": until.isoformat(), "sleep_reason": reason}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

@@ -54,8 +54,9 @@ def deliver(state: State, context: Context) -> Outcome:
     """
     context.workspace.restore()
     commit = context.workspace.snapshot()
-    for of in _named(context) or [""]:
-        context.require_approval(of, leaving(commit))
+    named = _named(context)
+    for of in named or [""]:
+        context.require_approval(of, leaving(commit), optional=not named)
     asked = bool(context.order.input.get("push"))
     return Done(update=hand_over(context, asked=asked), commit=commit)
 

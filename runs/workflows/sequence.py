@@ -5,8 +5,8 @@ Pure functions over the frozen definition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NotRequired, TypedDict
 
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report, Sleep, StepFailed
@@ -36,6 +36,8 @@ class Choice(TypedDict):
     label: str
     to: str
     """The step it leads to."""
+    approves: NotRequired[bool]
+    """Whether it is an approval, as `approve` is; it is none where this says nothing."""
 
 
 class Retry(TypedDict):
@@ -66,6 +68,8 @@ class FrozenStep(TypedDict):
     """Which version of the function, where the code had more than one; else 1."""
     config: dict[str, object]
     pause_after: bool
+    may_pass: NotRequired[str]
+    """When the step may pass its review by itself, in words; it may not where this says nothing."""
     pause_phase: str
     revise_to: str
     choices: list[Choice]
@@ -205,47 +209,118 @@ def phase_of(step_type: str) -> str:
     return PHASES.get(step_type, "executing")
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepReview(Ask):
+    """What the template asks after a step: whether the run may go where the step wants to."""
+
+    then: Sleep | None = None
+    """The timer that an approval leads to."""
+    passes: str = ""
+    """Why nobody has to be asked, in the step's words: the workflow approves at once."""
+
+
+def approving(ask: Ask) -> list[str]:
+    """The answers to a question that are approvals."""
+    return [action for action in ask.actions if action == APPROVE or action in ask.approves]
+
+
 def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcome:
     """What a step's outcome means in this template: a pause where the template asks for one, an end
     after the last step.
+
+    The pause belongs to the template. Whatever the step answers, the run leaves a step with
+    `pause_after` by its question alone. A step that goes to itself has not left. Raises StepFailed
+    for what would lead past the question, or nowhere.
     """
     if isinstance(outcome, Gather) and not outcome.children:
         outcome = Go(
             update=outcome.update, to=outcome.to, report=outcome.report, commit=outcome.commit
         )
-    if not isinstance(outcome, Go | Sleep):
+    if isinstance(outcome, Ask):
+        _check_own_question(named(steps, name), outcome)
+    if not isinstance(outcome, Go | Done | Sleep):
         return outcome
     step = named(steps, name)
-    to = following(steps, name) if outcome.to is None else outcome.to
+    if isinstance(outcome, Done):
+        to = ""
+    else:
+        to = following(steps, name) if outcome.to is None else outcome.to
+    if isinstance(outcome, Sleep) and not to:
+        raise _refused(step, "sleeps, but no step follows it.", "sleep_misplaced")
+    if outcome.pass_review:
+        _check_pass(step, to, outcome.pass_review)
+    if to != name and (step["pause_after"] or outcome.pass_review):
+        return _review(step, to, outcome)
     if isinstance(outcome, Sleep):
-        if not to or (step["pause_after"] and outcome.to is None):
-            raise StepFailed(
-                f"The step {step['title']} sleeps, but "
-                + ("its template pauses after it." if to else "no step follows it.")
-                + " Put the timer into a step of its own, between two others. Nothing of this"
-                " step was recorded.",
-                code="sleep_misplaced",
-            )
         return replace(outcome, to=to)
-    if step["pause_after"] and outcome.to is None:
-        ways = {
-            APPROVE: to,
-            REVISE: step["revise_to"],
-            **{choice["name"]: choice["to"] for choice in step["choices"]},
-        }
-        return Ask(
-            question=HEADINGS.get(
-                step["pause_phase"], f"Waiting for an answer after {step['title']}"
-            ),
-            actions=ways,
-            labels={choice["name"]: choice["label"] for choice in step["choices"]},
-            report=outcome.report or Report(content=f"{step['title']} is done."),
-            update=outcome.update,
-            max_revisions=step["max_revisions"],
-            phase=step["pause_phase"],
-            required_inputs=step.get("required_inputs", {}),
-            commit=outcome.commit,
-        )
     if not to:
         return Done(update=outcome.update, commit=outcome.commit, report=outcome.report)
     return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit)
+
+
+def _review(step: FrozenStep, to: str, outcome: Go | Done | Sleep) -> StepReview:
+    """The template's question after a step that wants to go to the step `to`; "" is the end."""
+    report = outcome.report or Report(content=f"{step['title']} is done.")
+    choices = step["choices"]
+    return StepReview(
+        question=HEADINGS.get(step["pause_phase"], f"Waiting for an answer after {step['title']}"),
+        actions={
+            APPROVE: to,
+            REVISE: step["revise_to"],
+            **{choice["name"]: choice["to"] for choice in choices},
+        },
+        labels={choice["name"]: choice["label"] for choice in choices},
+        approves=[choice["name"] for choice in choices if choice.get("approves")],
+        report=report,
+        review=getattr(report, "review", None),  # what is no report is refused later
+        update=outcome.update,
+        max_revisions=step["max_revisions"],
+        phase=step["pause_phase"],
+        required_inputs={} if outcome.pass_review else step.get("required_inputs", {}),
+        commit=outcome.commit,
+        then=outcome if isinstance(outcome, Sleep) else None,
+        passes=outcome.pass_review,
+    )
+
+
+def _check_pass(step: FrozenStep, to: str, reason: object) -> None:
+    if not isinstance(reason, str):
+        raise _refused(step, "gives a `pass_review` that is no text.", "answer_invalid")
+    if to == step["name"]:
+        raise _refused(
+            step, "passes its review and goes to itself: it is still at work.", "pass_not_allowed"
+        )
+    if not step.get("may_pass"):
+        raise _refused(
+            step,
+            "wants to pass its review, and its template does not allow that: `may_pass` of the"
+            " step would say when.",
+            "pass_not_allowed",
+        )
+
+
+def _check_own_question(step: FrozenStep, ask: Ask) -> None:
+    """Raise StepFailed where the answer to a step's own question would leave the step without the
+    review that its template demands: a question which no answer approves is no review.
+    """
+    if not step["pause_after"] or not isinstance(ask.actions, Mapping) or approving(ask):
+        return
+    past = sorted(
+        f"{action!r} to {to or 'the end'}"
+        for action, to in ask.actions.items()
+        if to != step["name"] and action not in {REVISE, CANCEL}
+    )
+    if past:
+        raise _refused(
+            step,
+            "asks a question that leads past the review which its template demands: "
+            f"{', '.join(past)}. Lead back to the step, which is reviewed when it is done, or"
+            " name the answer that is an approval in `approves`.",
+            "review_missing",
+        )
+
+
+def _refused(step: FrozenStep, what: str, code: str) -> StepFailed:
+    return StepFailed(
+        f"The step {step['title']} {what} Nothing of this step was recorded.", code=code
+    )

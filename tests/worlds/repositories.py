@@ -118,7 +118,7 @@ class Desk:
                 config={},
                 order=self.order,
                 log=self.log,
-                once=lambda key, compute, tell=None: compute(),
+                once=lambda key, compute, tell=None, optional=False: compute(),
                 check=check,
                 workspace=workspace,
                 approvals=self.approvals,

@@ -31,7 +31,11 @@ def context(
 
 
 def _once(
-    key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None
+    key: str,
+    function: Callable[[], Any],
+    *,
+    tell: Callable[[Any], Told] | None = None,
+    optional: bool = False,
 ) -> Any:
     return function()
 

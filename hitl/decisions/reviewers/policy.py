@@ -229,7 +229,11 @@ class ReviewContext(ReviewContextBase):
         )
 
     def _sits(self, seat: Seat) -> bool:
-        if any(_names(actors, seat) for actors in named(self.pause)):
+        if _may_be_asked(self.pause, seat) and any(
+            _names(actors, seat) for actors in turns.asked_now(self.pause)
+        ):
+            return True
+        if any(_names(actors, seat) for actors in escalated(self.pause)):
             return True
         thread = self.pause.run.thread
         part = (
@@ -363,6 +367,12 @@ class ReviewContext(ReviewContextBase):
         return ", ".join([*parts, *self.pause.outside.get("to", [])])
 
 
+def _may_be_asked(pause: Pause, seat: Seat) -> bool:
+    """Whether the step's own rules name whoever sits there, where the question narrowed them."""
+    within = pause.review.get("within")
+    return within is None or _names(within, seat)
+
+
 def _names(actors: Actors, seat: Seat) -> bool:
     """Whether the rules name whoever sits there, or one of their groups."""
     return seat.user.get_username() in actors.get("users", []) or bool(
@@ -377,10 +387,11 @@ def answerers(pause: Pause) -> QuerySet[User]:
     Without those who voted already, and under `self_approval: false` without who asked for the
     work.
     """
-    actors = named(pause)
-    users = {name for actor in actors for name in actor.get("users", [])}
-    groups = {name for actor in actors for name in actor.get("groups", [])}
-    reviewers = called(*users) | Q(groups__name__in=groups)
+    reviewers = _named_by(named(pause))
+    if (within := pause.review.get("within")) is not None:
+        theirs = User.objects.filter(_named_by([within]))
+        reviewers = _named_by(turns.asked_now(pause)) & Q(pk__in=theirs.values("pk"))
+        reviewers |= _named_by(escalated(pause))
     thread = pause.run.thread
     if open_to_all(pause):
         reviewers |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
@@ -400,6 +411,13 @@ def answerers(pause: Pause) -> QuerySet[User]:
     return able.exclude(
         pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")
     ).exclude(pk__in=barred)
+
+
+def _named_by(actors: Sequence[Actors]) -> Q:
+    """Of the people whom rules name, or whose groups they name."""
+    users = {name for actor in actors for name in actor.get("users", [])}
+    groups = {name for actor in actors for name in actor.get("groups", [])}
+    return called(*users) | Q(groups__name__in=groups)
 
 
 def waiting_for(user: Person) -> PauseQuerySet:

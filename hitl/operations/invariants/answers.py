@@ -26,7 +26,7 @@ from django.db.models.functions import Coalesce, Lag
 from checkpoints.models import Checkpoint, CheckpointStatus
 from checkpoints.models.fields import demand
 from hitl.decisions.reviewers import external_access
-from hitl.models import STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
+from hitl.models import NOBODYS, STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
 from hitl.models.outbound import Link
 from hitl.operations.invariants.base import Broken, invariant
 from runs.models import Pause
@@ -67,8 +67,8 @@ def answered_by_nobody(before: dt.datetime) -> Broken:
 
 # P1 too: the rules on who answers hold for what was decided
 
-BY_RULES = frozenset({Via.POLICY})
-"""Doors behind which there is nobody: the template's own outcome at a deadline needs no votes."""
+BY_RULES = frozenset(NOBODYS)
+"""Doors behind which there is nobody: what the template says by itself needs no votes."""
 
 
 def _went_on_by_people() -> QuerySet[Decision]:

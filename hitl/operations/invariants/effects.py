@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from checkpoints import ids, store
-from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
 from hitl.decisions.approvals import DecisionRows
 from hitl.models import STEP_AROUND, Decision
 from hitl.operations.invariants.base import invariant
@@ -135,6 +135,42 @@ def done_for_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     return _unfounded(
         Checkpoint.objects.filter(graph=None), lambda metadata: metadata.get(approvals.RELIED, {})
     )
+
+
+@invariant("P6", "What was done behind a review relied on a decision, or said that none is wanted.")
+def done_without_a_decision(before: dt.datetime) -> QuerySet[Memo]:
+    """Results of `context.once` of steps behind a reviewed one that relied on no decision."""
+    return Memo.objects.filter(unapproved=True)
+
+
+@invariant("P6", "A step that its template pauses after is left by its question alone.", deep=True)
+def left_without_its_question(before: dt.datetime) -> Iterator[Checkpoint]:
+    """Checkpoints of a step with `pause_after` from which a run went on to another step, or ended,
+    though it had not asked; not those of steps that their own condition passed over.
+    """
+    left = Checkpoint.objects.filter(
+        Q(parent__next_step=F("node_id")) | Q(parent__next_step="", parent__node_id=F("node_id")),
+        graph=None,
+        status__in=[CheckpointStatus.ACTIVE, CheckpointStatus.COMPLETED],
+        thread__imported=None,
+        parent__run_id=F("run_id"),
+    ).exclude(next_step=F("node_id"))
+    pausing: dict[uuid.UUID, set[str]] = {}
+    for row in left.defer("body", "parent__body").select_related("parent").iterator(PART):
+        if row.run_id not in pausing:
+            run = Run.objects.only("pk", "definition_id").filter(pk=row.run_id).first()
+            steps = run.frozen.steps if run is not None else []
+            pausing = {row.run_id: {step["name"] for step in steps if step["pause_after"]}}
+        if row.node_id in pausing[row.run_id] and _has_left(row):
+            yield row
+
+
+def _has_left(row: Checkpoint) -> bool:
+    """Whether the step at a checkpoint is done, by itself or by the join of its child runs."""
+    begins, joins = row.parent is not None and row.parent.next_step, "gather" in row.metadata
+    if row.node_id in row.metadata.get(approvals.SKIPPED, ()) or (joins and not row.next_step):
+        return False
+    return bool(begins) or (row.parent is not None and "gather" in row.parent.metadata)
 
 
 @invariant(

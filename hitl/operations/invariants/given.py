@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from hitl.models import STEP_AROUND, UNDO, Decision, EarlyAnswer, Via, Vote
+from hitl.models import NOBODYS, STEP_AROUND, UNDO, Decision, EarlyAnswer, Vote
 from hitl.operations.invariants.base import Broken, invariant
 from hitl.wait_gate.resume_events import judges
 from runs.workflows.schemas import asked_for
@@ -24,7 +24,7 @@ def decided_late(before: dt.datetime) -> Broken:
     )
     given = (
         Decision.objects.filter(late, erasure=None)
-        .exclude(via=Via.POLICY)
+        .exclude(via__in=NOBODYS)
         .exclude(action__in=[UNDO, STEP_AROUND])
     )
     return given.only("pk").distinct()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 
 from django.db.models import Exists, F, OuterRef, Q
 
@@ -12,6 +13,7 @@ from hitl.operations.invariants.base import Broken, invariant
 from runs.definitions import due_times
 from runs.models import Pause, QueuedTurn, Run
 from runs.states import EXPIRED, PauseStatus
+from runs.workflows.sequence import APPROVE
 
 # P8: deadlines act once, never early, at most one sweep late; expired is not rejected
 
@@ -69,6 +71,22 @@ def _is_due(decision: Decision) -> bool:
     if pause is None or pause.deadline_at is None or decision.decided_at < pause.deadline_at:
         return False
     return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
+
+
+@invariant("P6", "A step passes its review only where its template allows that.")
+def passed_unallowed(before: dt.datetime) -> Iterator[Decision]:
+    """Reviews that a step passed, though its frozen template does not say so, or asks with care."""
+    passed = Decision.objects.filter(via=Via.WORKFLOW, erasure=None).select_related("pause__run")
+    return (decision for decision in passed.iterator(2000) if not _may_pass(decision))
+
+
+def _may_pass(decision: Decision) -> bool:
+    pause = decision.pause
+    if pause is None or decision.action != APPROVE or pause.review.get("risk") == "high":
+        return False
+    return any(
+        step.get("may_pass") for step in pause.run.frozen.steps if step["name"] == pause.step
+    )
 
 
 # P3: a message in line begins in its turn

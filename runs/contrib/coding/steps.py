@@ -278,7 +278,7 @@ def _approved_plan(state: State, context: Context) -> str:
     )
     # also where there is none any more: that is no plan that was approved
     for function in ("coding.plan", "coding.plan_together"):
-        context.require_approval(function, text)
+        context.require_approval(function, text, optional=True)
     return text
 
 

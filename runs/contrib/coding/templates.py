@@ -68,7 +68,14 @@ PAUSING: list[dict[str, Any]] = [
         "step_template_slug": "standard-execute",
         "pause_after": True,
         "pause_phase": "awaiting_implementation_review",
-        "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "deliver"}],
+        "choices": [
+            {
+                "name": "skip_review",
+                "label": "Approve and skip review",
+                "to": "deliver",
+                "approves": True,
+            }
+        ],
         "queue": "agents",
         "max_loops": LOOPS,
     },

@@ -26,7 +26,14 @@ PAUSING: list[dict[str, Any]] = [
         "step_template_slug": "tidy-execute",
         "pause_after": True,
         "pause_phase": "awaiting_implementation_review",
-        "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "deliver"}],
+        "choices": [
+            {
+                "name": "skip_review",
+                "label": "Approve and skip review",
+                "to": "deliver",
+                "approves": True,
+            }
+        ],
     },
     {
         "step_type": "review",

@@ -31,6 +31,12 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
         "name": {"title": "Name", "type": "string"},
         "label": {"title": "Label", "type": "string"},
         "to": to,
+        "approves": {
+            "title": "It is an approval",
+            "description": "As approve is. What asks for an approval passes for no other answer.",
+            "type": "boolean",
+            "default": False,
+        },
     }
     options = _shown(step_options.SCHEMA)["properties"]
     options["queue"] |= _one_of(settings.WAYSTATION_QUEUES, [step.get("queue")])
@@ -66,7 +72,11 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
                 "title": "Further answers",
                 "description": "Besides approve, revise and cancel.",
                 "type": "array",
-                "items": {"type": "object", "properties": choice, "required": [*choice]},
+                "items": {
+                    "type": "object",
+                    "properties": choice,
+                    "required": ["name", "label", "to"],
+                },
             },
             "revise_to": {
                 "title": "Where a revision leads",

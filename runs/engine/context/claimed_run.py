@@ -31,7 +31,7 @@ from runs.engine.workers import shutdown
 from runs.git import housekeeping
 from runs.models import Repository, Run, WorkOrder
 from runs.security import credentials
-from runs.workflows.base import Order, StepFailed, Stopped, Told
+from runs.workflows.base import Order, Step, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -90,6 +90,8 @@ class ClaimedRun:
     """The decisions that the step at hand relied on: step that asked → decision's id, and the
     digest of what is done for it.
     """
+    unasked: set[str] = field(default_factory=set)
+    """The steps about which it went on without an approval, since its template does not ask."""
     trace: Place | None = None
     """The span below which its steps' spans stand, where this process makes any."""
     scrub: SecretFilter = field(default_factory=SecretFilter)
@@ -128,11 +130,12 @@ class ClaimedRun:
             self.kept, self.kept_state = None, {}
         elif self.kept is None:
             self.kept, self.kept_state = self.head, self.state
-        self.head, self.state, self.joined, self.relied, self.run.attempts = (
+        self.head, self.state, self.joined, self.relied, self.unasked, self.run.attempts = (
             checkpoint,
             state,
             {},
             {},
+            set(),
             0,
         )
 
@@ -156,14 +159,18 @@ class ClaimedRun:
         function: Callable[[], Any],
         *,
         tell: Callable[[Any], Told] | None = None,
+        optional: bool = False,
         flush: Callable[[], None] = lambda: None,
     ) -> Any:
         """See `runs.workflows.base.Once`.
 
         `flush` writes what the step has said so far, before something is told.
         """
+        unapproved = not (optional or self.relied or self.unasked) and approvals.is_behind_review(
+            self.steps, self.at
+        )
         with self._own_connection():
-            return self._recorded(self.scrub(key), function, tell, flush)
+            return self._recorded(self.scrub(key), function, tell, flush, unapproved=unapproved)
 
     @contextmanager
     def _own_connection(self) -> Iterator[None]:
@@ -188,6 +195,8 @@ class ClaimedRun:
         function: Callable[[], Any],
         tell: Callable[[Any], Told] | None,
         flush: Callable[[], None],
+        *,
+        unapproved: bool,
     ) -> Any:
         memo = Memo.objects.filter(scope=self.key, key=key).first()
         if memo is not None:
@@ -206,13 +215,15 @@ class ClaimedRun:
                 # words are lost, which is told below; the effect has happened, so it is recorded
                 # first
                 unsaid = error
-        _through_trouble(lambda: self._record_once(key, value, tell))
+        _through_trouble(lambda: self._record_once(key, value, tell, unapproved=unapproved))
         if unsaid is not None:
             raise unsaid
         # of two threads the first to record wins
         return _result(Memo.objects.get(scope=self.key, key=key))
 
-    def _record_once(self, key: str, value: Any, tell: Callable[[Any], Told] | None) -> None:
+    def _record_once(
+        self, key: str, value: Any, tell: Callable[[Any], Told] | None, *, unapproved: bool
+    ) -> None:
         """Record what `once` computed, unless that is recorded: a commit whose answer was lost may
         have done it.
         """
@@ -222,8 +233,16 @@ class ClaimedRun:
             if tell is not None:
                 kind, data = tell(value)
                 self._append(EventKind(kind), data)
+            if unapproved:
+                self._append(EventKind.LOG, approvals.unapproved_effect(key))
             self._require()
-            memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
+            memo = Memo(
+                thread_id=self.run.thread_id,
+                scope=self.key,
+                key=key,
+                value=[value],
+                unapproved=unapproved,
+            )
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
 
     def check(self) -> None:
@@ -304,10 +323,12 @@ class ClaimedRun:
             self.run, name, self.scrub(text), step=step, loop=loop, require=self._require
         )
 
-    def require_approval(self, of: str, material: Any = None) -> None:
+    def require_approval(
+        self, of: str | Step, material: Any = None, *, optional: bool = False
+    ) -> None:
         """See `runs.workflows.base.RequireApproval`."""
         with self._own_connection():
-            approvals.require(self, of, material, at=self.at)
+            approvals.require(self, of, material, at=self.at, optional=optional)
 
     def credential(self, name: str, *, to: str = "") -> str:
         """See `runs.workflows.base.GiveCredential`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from checkpoints.state import redaction
 from runs.engine.context.claimed_run import loop_num
 from runs.engine.traces import TRACE
 from runs.models import Pause
-from runs.states import Lifecycle, PauseKind
+from runs.states import SLEEPS, Lifecycle, PauseKind
 from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE
 
@@ -40,6 +41,12 @@ def created(checkpoint: Checkpoint) -> EventDraft:
 def line(message: str, step: str = "", level: str = "info", **data: Any) -> EventDraft:
     """A log line."""
     return EventKind.LOG, {"message": message, "level": level, "step": step, **data}
+
+
+def sleeping(until: dt.datetime, reason: str, step: str) -> EventDraft:
+    """A log line on the timer that a run waits for."""
+    words = f"Sleeps until {until:%Y-%m-%d %H:%M:%S %Z}{f': {reason}' if reason else '.'}"
+    return line(words, step, code=SLEEPS, until=until.isoformat())
 
 
 def unkept(given: Mapping[str, Any], step: str = "") -> Events:

@@ -81,6 +81,7 @@ def after_step(
             **({"git": _git(code)} if code else {}),
             **_skipped(held, kept, ran=ran),
             **({approvals.RELIED: held.relied} if held.relied else {}),
+            **({approvals.UNASKED: sorted(held.unasked)} if held.unasked else {}),
             **traces.metadata(held.trace, held.run, over=not next_step or sleeps),
             "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
             "outputs": _outputs(held, state, code),
@@ -289,6 +290,8 @@ def kept_report(report: Report) -> dict[str, Any]:
         "patch": store.put_blob(codec.readable(report.patch).encode()) if report.patch else "",
         "facts": facts,
         "effects": [codec.readable(effect) for effect in report.effects],
+        **({"material": report.material} if report.material is not None else {}),
+        **({"review": dict(report.review)} if report.review is not None else {}),
     }
 
 
@@ -296,5 +299,10 @@ def read_report(kept: dict[str, Any]) -> Report:
     """What `kept_report` kept."""
     patch = store.get_blob(kept["patch"]).decode() if kept["patch"] else ""
     return Report(
-        content=kept["content"], patch=patch, facts=dict(kept["facts"]), effects=kept["effects"]
+        content=kept["content"],
+        patch=patch,
+        facts=dict(kept["facts"]),
+        effects=kept["effects"],
+        material=kept.get("material"),
+        review=kept.get("review"),
     )

@@ -13,22 +13,30 @@ from runs.workflows.base.workspaces import Workspace
 
 
 class RequireApproval(Protocol):
-    """Raises StepFailed unless what is about to be done is what a person approved: call it right
-    before an effect.
+    """Raises StepFailed unless what is about to be done is what was approved: call it right before
+    an effect.
 
-    `of` names the step that asked, or its function. Where the template asks after that step, its
-    last question must have been answered so that the run went on (`approval_missing`); the answer
-    is looked up, and is one only by the rules that the step has, for this run, and for a state that
-    nobody edited since (`content_changed`). Where `material` is given, it must be the
-    `Report.material` of that question, to the letter (`content_changed`). A template that does not
-    ask needs no approval. "" is the last of the steps before this one that the template pauses
-    after and somebody approved; calls of tools that were approved midway are no such thing.
+    `of` is the step that asked: its function, its name in the template, or the name of its
+    function. The answer to the last question of that step must be an approval: `approve`, or an
+    answer that is declared one (`approves` of a choice or of an `Ask`); no other ever is. Or the
+    step passed its review, as its template allows (`may_pass`). The answer is looked up in the
+    ledger, and counts only by the rules that the step has, for this run, and for a state that
+    nobody edited since. Where `material` is given, it must be the `Report.material` of that
+    question, to the letter.
+
+    What was never asked is refused, too. `optional=True` says that an approval is wanted only where
+    the template asks for one: without a pause after that step it goes on, and the receipt says
+    that nothing was asked. `of=""` is the last of the steps before this one that the template
+    pauses after and somebody answered.
+
+    Codes: `approval_missing` (nobody was asked), `not_approved` (the answer is no approval),
+    `content_changed` (it was given for something else), `approval_of_unknown_step`.
     """
 
-    def __call__(self, of: str, material: Any = None) -> None: ...
+    def __call__(self, of: str | Step, material: Any = None, *, optional: bool = False) -> None: ...
 
 
-def _nobody_is_asked(of: str, material: Any = None) -> None:
+def _nobody_is_asked(of: str | Step, material: Any = None, *, optional: bool = False) -> None:
     """For steps called outside the engine."""
 
 
@@ -75,10 +83,20 @@ class Once(Protocol):
     the run is cancelled or taken over cannot be stopped: hand `Context.fence` to a receiver that
     keeps the highest it has seen, and refuses less. What `tell` makes of the result goes to the log
     in the commit that records it, and never again.
+
+    Behind a step that the template has reviewed, it is called after `require_approval`. A step that
+    relied on no decision until then is told of in the log, by `manage.py invariants` and by the
+    test kit. `optional=True` says that this needs no approval: it reads or computes, such as a
+    question to a model, and changes nothing outside.
     """
 
     def __call__(
-        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None
+        self,
+        key: str,
+        function: Callable[[], Any],
+        *,
+        tell: Callable[[Any], Told] | None = None,
+        optional: bool = False,
     ) -> Any: ...
 
 
@@ -165,7 +183,16 @@ class Context:
     """
 
     def approved(self, of: str) -> Approval | None:
-        """The answer to what a step asked last, if it let the run go on."""
+        """The approval of what a step asked last; None where the answer is none, or there is
+        none.
+        """
+        answer = self.answered(of)
+        return answer if answer is not None and answer.approves else None
+
+    def answered(self, of: str) -> Approval | None:
+        """The answer to what a step asked last, if it let the run go on: an approval, data, or any
+        other answer of the template's own.
+        """
         return self.approvals.get(of)
 
 

@@ -57,14 +57,22 @@ class Report:
     """The JSON value that counts: what is done later must be done for just this
     (`Context.require_approval`). An answer is bound to it and the facts, so other words around it
     are no other content. None: content, patch, facts and the whole state all count."""
+    review: Mapping[str, object] | None = None
+    """A `Review` that narrows the rules of the step for this one question: named `reviewers`, a
+    higher `quorum`, a higher `risk`, `self_approval` false. It never widens them
+    (`runs.workflows.reviews.narrowing`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """A person's answer to what a step asked last, other than revise or cancel."""
+    """The answer to what a step asked last, other than revise or cancel: a person's, or that the
+    step passed its review as its template allows.
+    """
 
     action: str
     """`approve`, or an answer of the template's own."""
+    approves: bool = True
+    """Whether that answer is declared an approval. `Context.approved` gives no other."""
     decision_id: str
     revision: int
     material: str
@@ -76,13 +84,19 @@ class Go:
     """The step is done: merge `update` into the state and go on.
 
     `to` names the next step; None means the next one of the template. Where the template pauses
-    after this step, `report` is what the reviewer sees.
+    after this step, it asks first, wherever the step wants to go, and `report` is what the
+    reviewer sees; an approval leads there. A step that goes to itself is still at work and is not
+    asked.
     """
 
     update: Mapping[str, Any] = field(default_factory=dict)
     to: str | None = None
     report: Report | None = None
     commit: Commit | None = None
+    pass_review: str = ""
+    """Why nobody has to be asked this time, such as "0.97 is over 0.9": the step passes its review,
+    which its template must allow (`use(…, may_pass=…)`). It is recorded as a decision of the
+    workflow's over this report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +138,9 @@ class Ask:
     update: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     """Button texts of answers beyond approve, revise and cancel."""
+    approves: Sequence[str] = ()
+    """The actions that are approvals beside `approve`: `Context.require_approval` passes for
+    them, and for no other."""
     max_revisions: int = 3
     phase: str = ""
     """What the run is said to wait for, e.g.
@@ -155,6 +172,8 @@ class Ask:
     number, where a way leads back to the
     step. So what `Context.once` recorded before the question holds after it."""
     outside: Outside | None = None
+    review: Mapping[str, object] | None = None
+    """As `Report.review`: narrows the rules of the step for this question."""
     within: dt.timedelta | None = None
     """How long this question waits, in place of the deadline of the step's review rules.
 
@@ -172,14 +191,17 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The run is complete.
+    """The run is complete; where the template pauses after this step, once that is approved.
 
-    `report` is what a child run hands to its parent, to be shown where that pauses.
+    `report` is what the reviewer sees then, and what a child run hands to its parent, to be shown
+    where that pauses.
     """
 
     update: Mapping[str, Any] = field(default_factory=dict)
     commit: Commit | None = None
     report: Report | None = None
+    pass_review: str = ""
+    """As of `Go`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,13 +257,14 @@ class Sleep:
     outlives every process. It goes on a few seconds after that time (the sweep's interval,
     `WAYSTATION_SWEEP_SECONDS`, and `WAYSTATION_PATIENCE_SECONDS`).
 
-    Exactly one of `for_` and `until` is given. A step that sleeps is not the last one, and its
-    template does not pause after it: the timer is a step of its own then. Cancel ends a run that
-    sleeps; a run that was suspended, retried or forked meanwhile does not sleep again.
+    Exactly one of `for_` and `until` is given. A step that sleeps is not the last one. Where its
+    template pauses after it, an approval leads to the timer, and `for_` counts from then. Cancel
+    ends a run that sleeps; a run that was suspended, retried or forked meanwhile does not sleep
+    again.
     """
 
     for_: dt.timedelta | None = None
-    """How long, from the end of the step; at most ten years."""
+    """How long, from the end of the step or from the approval behind it; at most ten years."""
     until: dt.datetime | None = None
     """When the next step begins, with a time zone; a time in the past is no wait."""
     update: Mapping[str, Any] = field(default_factory=dict)
@@ -250,6 +273,10 @@ class Sleep:
     reason: str = ""
     """What the run waits for, in words for its page: up to 200 characters."""
     commit: Commit | None = None
+    report: Report | None = None
+    """What the reviewer sees where the template pauses after this step."""
+    pass_review: str = ""
+    """As of `Go`."""
 
 
 Outcome = Go | Ask | Done | Gather | Sleep

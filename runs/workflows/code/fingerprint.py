@@ -51,31 +51,45 @@ def fingerprint(function: Callable[..., Any]) -> str:
     What it reaches only through an object it is handed (`context.workspace`), and other packages,
     count by their names alone. "" where there is no source to read.
     """
+    parts = {f"{code.name}:{name}": shape for code, name, shape in _reached(function)}
+    return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest() if parts else ""
+
+
+def statements(function: Callable[..., Any]) -> Iterator[tuple[str, ast.stmt]]:
+    """The statements that `fingerprint` is over, each with the name of its module."""
+    for code, name, _ in _reached(function):
+        for statement in code.bound[name]:
+            yield code.name, statement
+
+
+def _reached(function: Callable[..., Any]) -> Iterator[tuple[ModuleSource, str, list[str]]]:
+    """The names that a function reaches: module, name, and its shape."""
     function = unwrap(function)
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     # a nested function: with all of the one around it
     name = getattr(function, "__qualname__", "").partition(".")[0]
     code = _code(module) if module else None
     if code is None or name not in code.bound:
-        return ""
+        return
     scope = getattr(module, "__package__", None) or code.name
-    parts: dict[str, list[str]] = {}
+    seen: set[str] = set()
     open_ends = [(code, name)]
     while open_ends:
         code, name = open_ends.pop()
         key = f"{code.name}:{name}"
-        if key in parts:
+        if key in seen:
             continue
-        parts[key] = [_shape(statement) for statement in code.bound[name]]
+        seen.add(key)
+        shape = [_shape(statement) for statement in code.bound[name]]
         for used in sorted(
             {used for statement in code.bound[name] for used in _used(statement, code)}
         ):
             leads = list(_leads(used, code, scope))
-            parts[key] += [f"{used} {path}" for _, path in leads]
+            shape += [f"{used} {path}" for _, path in leads]
             open_ends += [
                 (target, path.rpartition(":")[2]) for target, path in leads if target is not None
             ]
-    return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest()
+        yield code, name, shape
 
 
 @cache

@@ -111,6 +111,7 @@ def use(
     step_type: str = "",
     pause_after: bool = False,
     pause_phase: str = "",
+    may_pass: str = "",
     required_inputs: Shape | None = None,
     review: Review | None = None,
     choices: Sequence[Choice] = (),
@@ -133,7 +134,10 @@ def use(
             `deliver`.
         name: unique in the workflow; the last part of the step's registered name where it is left
             out.
+        pause_after: whatever the step answers, the run leaves it by the answer of a person alone.
         pause_phase: what the run waits for; `awaiting_<name>_approval` where it is left out.
+        may_pass: when the step may pass its review by itself, in words ("the confidence is over
+            the threshold"): then it answers `Go(…, pass_review=…)`. Left out, it may not.
         required_inputs: data that must come with the answer.
         skip_when: JSON Schema; the step is passed over when the state fits it.
         on_change: before what `@step` says of it, which is before what `workflow` says.
@@ -160,6 +164,8 @@ def use(
         options["skip_when"] = _schema(skip_when, place, "skip_when", schemas.check)
     if review is not None:
         options["review"] = _reviewed(review, place)
+    if may_pass:
+        options["may_pass"] = _passing(may_pass, review, place)
     others = {
         "choices": [dict(choice) for choice in choices],
         "revise_to": revise_to,
@@ -387,6 +393,14 @@ def _reviewed(rules: Review, place: str) -> Review:
         return review_rules.check(rules, {named: Calendar(days=frozenset(range(7)))})
     except FieldRefused as error:
         raise WorkflowInvalid(place, f"review.{error.field}: {error}") from error
+
+
+def _passing(words: str, review: Review | None, place: str) -> str:
+    try:
+        review_rules.check_pass(review or {})
+    except FieldRefused as error:
+        raise WorkflowInvalid(place, f"{error.field}: {error}") from error
+    return words
 
 
 def _reducers(rules: Mapping[str, Reducer], place: str) -> dict[str, str]:

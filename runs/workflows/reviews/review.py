@@ -72,6 +72,10 @@ class Review(TypedDict, total=False):
 
     reviewers: Actors
     """Who may answer; whoever may see the thread where this names nobody."""
+    within: Actors
+    """Of a question whose step narrowed its rules: whom those rules name, who must name a reviewer
+    too. No template says this: `runs.workflows.reviews.narrowing`.
+    """
     quorum: int
     """How many different people must approve.
 

@@ -259,6 +259,16 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
     return review
 
 
+def check_pass(review: Review) -> None:
+    """Raise ReviewInvalid where the rules forbid that a step passes its review by itself."""
+    if review.get("risk") == "high":
+        raise ReviewInvalid(
+            "may_pass", "A question of high risk is never passed: somebody answers."
+        )
+    if review.get("step_up"):
+        raise ReviewInvalid("may_pass", "Nobody proves a second factor where a step passes.")
+
+
 def _check_external(review: Review) -> None:
     named = external_reviewers.named(review)
     if wrong := [address for address in named if not external_reviewers.is_address(address)]:

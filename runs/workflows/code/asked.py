@@ -1,0 +1,91 @@
+"""What the code of a step says of reviews: whose approvals it requires, and whether it jumps."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from runs.workflows import registry
+from runs.workflows.code.fingerprint import statements
+
+JUMPS = {"Go", "Sleep"}
+"""Answers of a step that may name the step they lead to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalWanted:
+    """A call of `require_approval` that names its step."""
+
+    step: str
+    """Its name, or the name of its function."""
+    optional: bool
+    place: str
+    """`module, line n`."""
+
+
+@cache
+def required_approvals(function: Callable[..., Any]) -> Sequence[ApprovalWanted]:
+    """The calls of `require_approval` in a step function and in the code of its package that it
+    names, as far as they name a step by a text or by its function.
+    """
+    return tuple(_required(function))
+
+
+def _required(function: Callable[..., Any]) -> Iterator[ApprovalWanted]:
+    for module, call in _calls(function):
+        if _called(call) != "require_approval" or not (of := _argument(call, "of")):
+            continue
+        if name := _step_of(module, of):
+            optional = _argument(call, "optional", place=None)
+            yield ApprovalWanted(
+                step=name,
+                # what is worked out when it runs is judged when it runs
+                optional=optional is not None and getattr(optional, "value", True) is not False,
+                place=f"{module}, line {call.lineno}",
+            )
+
+
+@cache
+def jumps(function: Callable[..., Any]) -> bool:
+    """Whether a step may end its work elsewhere than at the next step: it answers `Done`, or a `Go`
+    or `Sleep` that names another step than its own.
+    """
+    for _, call in _calls(function):
+        to = _argument(call, "to", place=None)
+        if _called(call) == "Done":
+            return True
+        if _called(call) in JUMPS and to is not None and getattr(to, "attr", "") != "step":
+            return True
+    return False
+
+
+def _calls(function: Callable[..., Any]) -> Iterator[tuple[str, ast.Call]]:
+    for module, statement in statements(function):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                yield module, node
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of the name that is called."""
+    return str(getattr(call.func, "attr", "") or getattr(call.func, "id", ""))
+
+
+def _argument(call: ast.Call, name: str, *, place: int | None = 0) -> ast.expr | None:
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    by_place = place is not None and len(call.args) > place
+    return named if named is not None or not by_place else call.args[place or 0]
+
+
+def _step_of(module: str, of: ast.expr) -> str:
+    match of:
+        case ast.Constant(value=str(name)):
+            return name
+        case ast.Name(id=name):
+            value = getattr(sys.modules.get(module), name, None)
+            return (registry.name_of(value) or "") if callable(value) else ""
+    return ""
