@@ -30,6 +30,10 @@ COMPLETED, FAILED, CANCELLED, EXPIRED = (
 
 TRIES_AGAIN, SLEEPS = "tries_again", "sleeps"
 """`code` of the log lines that say so: with the `seconds` until then, or the moment, `until`."""
+NOT_ASKED = "not_asked"
+"""`code` of the log lines of steps that went on without an approval, which their template does not
+ask for.
+"""
 GATHERS, GATHERED = "waits_for_children", "children_ended"
 """`code` of the log lines from which on a run waits for its child runs, and no longer."""
 

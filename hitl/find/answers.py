@@ -29,17 +29,18 @@ from hitl.find.lists import (
     Facts,
     List,
     called,
-    has,
     person,
     sort,
     times,
 )
-from hitl.models import Decision
+from hitl.models import Decision, Via
 from hitl.rendering.paging import ListOrder
 from runs.models import Pause
 from runs.states import PauseStatus
 
 EXPIRED = "expired"
+PASSED = "passed"
+"""What the answer of a step that passed its review is called in lists."""
 AT = "pause__"
 
 
@@ -69,11 +70,16 @@ def _answers(keys: Sequence[Any], asker: Asker) -> list[Facts]:
     return [
         {
             **questions.facts_of(row, AT),
-            "status": [row["action"]],
+            "status": [PASSED if row["via"] == Via.WORKFLOW else row["action"]],
             "person": [row[by]] if row[by] else [],
         }
-        for row in rows.values("action", by, *questions.columns(AT))
+        for row in rows.values("action", "via", by, *questions.columns(AT))
     ]
+
+
+def _given(value: str, asker: Asker) -> Q:
+    passed = Q(via=Via.WORKFLOW)
+    return passed if value == PASSED else Q(action=value) & ~passed
 
 
 def _lapses(keys: Sequence[Any], asker: Asker) -> list[Facts]:
@@ -90,7 +96,8 @@ ANSWERS = List(
         Parameter(
             "status",
             gettext_noop("Answer"),
-            f"approve, revise, cancel, an answer of the template's own, or {EXPIRED}.",
+            f"approve, revise, cancel, an answer of the template's own, {EXPIRED}, or {PASSED} for "
+            "reviews that the workflow passed.",
         ),
         KIND,
         PHASE,
@@ -104,7 +111,7 @@ ANSWERS = List(
     ),
     conditions={
         **questions.of_questions(AT),
-        "status": has("action"),
+        "status": _given,
         "person": called("decided_by"),
     },
     found_by=answer_has,

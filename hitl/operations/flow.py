@@ -9,13 +9,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, F, OuterRef, Q, Sum
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Sum, Value, When
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from checkpoints import ids
-from hitl.models import UNDO, Decision
+from hitl.find.answers import PASSED
+from hitl.models import UNDO, Decision, Via
 from runs.models import Pause, Run
 from runs.models.pauses import PanelMember
 from runs.states import PauseStatus
@@ -158,10 +159,11 @@ def _days(now: dt.datetime) -> list[Day]:
     since = now - dt.timedelta(days=DAYS)
     answers: dict[dt.date, dict[str, int]] = {day: {} for day in days}
     given = Decision.objects.filter(pk__gte=ids.floor(since), decided_at__isnull=False)
+    said = Case(When(via=Via.WORKFLOW, then=Value(PASSED)), default=F("action"))
     for day, action, count in (
         given.exclude(action=UNDO)
         .order_by()
-        .values_list(TruncDate("decided_at"), "action")
+        .values_list(TruncDate("decided_at"), said)
         .annotate(Count("pk"))
     ):
         if day in answers:

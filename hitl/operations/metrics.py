@@ -27,7 +27,7 @@ from prometheus_client.metrics_core import Metric
 from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind
-from hitl.models import Decision
+from hitl.models import Decision, Via
 from hitl.models.outbound import Delivery, DeliveryStatus
 from hitl.operations import dashboard, health, invariants
 from hitl.operations.found_once import FoundOnce
@@ -88,6 +88,7 @@ def _find(now: dt.datetime) -> Iterator[Metric]:
     yield from _queues(now)
     yield from _questions(now)
     yield _answers(day)
+    yield _passed(day)
     yield from _steps(now.replace(minute=0, second=0, microsecond=0))
     yield from _deliveries(now, day)
     yield from _signs_of_life()
@@ -202,6 +203,7 @@ def _answers(day: dt.datetime) -> Metric:
     }
     rows: Any = (
         Decision.objects.filter(pk__gte=ids.floor(day), undoes=None, pause__isnull=False)
+        .exclude(via=Via.WORKFLOW)  # nobody was asked
         .order_by()
         .annotate(took=took)
         .values("pause__run__definition__template_slug", "action")
@@ -228,6 +230,23 @@ def _answers(day: dt.datetime) -> Metric:
         buckets = [(f"{bound:.1f}", float(counts[f"b{bound}"])) for bound in BUCKETS]
         family.add_metric(list(labels), [*buckets, ("+Inf", float(counts["many"]))], seconds)
     return family
+
+
+def _passed(day: dt.datetime) -> Metric:
+    slug = "pause__run__definition__template_slug"
+    passed = Decision.objects.filter(
+        pk__gte=ids.floor(day), via=Via.WORKFLOW, pause__isnull=False
+    ).order_by()
+    counts = Counter(dict(passed.values_list(slug).annotate(Count("pk"))))
+    named = dict(counts.most_common(TEMPLATES))
+    if rest := counts.total() - sum(named.values()):
+        named[OTHER] = rest
+    return _gauge(
+        "reviews_passed",
+        "Reviews that steps passed by themselves since midnight (UTC), by template.",
+        "template",
+        Counter(named),
+    )
 
 
 def _steps(hour: dt.datetime) -> Iterator[Metric]:

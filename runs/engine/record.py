@@ -39,6 +39,7 @@ from runs.states import (
     BEFORE,
     COMPLETED,
     FAILED,
+    NOT_ASKED,
     PAUSED,
     PENDING,
     RUNNING,
@@ -455,14 +456,22 @@ def lost(held: ClaimedRun) -> LeaseLost:
     )
 
 
+def _not_asked(held: ClaimedRun, name: str) -> EventDraft:
+    """That a step wanted an approval only where the template asks, and it does not."""
+    title = next((step["title"] for step in held.steps if step["name"] == name), name)
+    message = f"Nothing was asked about {title}: this template does not ask there."
+    return line(message, held.at, code=NOT_ASKED, about=name)
+
+
 def _completed(held: ClaimedRun) -> list[EventDraft]:
     """That the step is done; what gathered said so when its children began, and what asked midway,
     with its question.
     """
+    noted = [*held.noted, *(_not_asked(held, name) for name in sorted(held.unasked))]
     if held.joining or MIDWAY in held.head.metadata:
-        return [*held.noted]
+        return noted
     return [
-        *held.noted,
+        *noted,
         (
             EventKind.STEP_COMPLETED,
             {"step": held.at, **({"skipped": True} if held.passing_over else {})},

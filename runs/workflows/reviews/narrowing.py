@@ -51,6 +51,8 @@ def narrow(rules: Review | Mapping[str, Any], wanted: Any) -> Review:
         if wanted["self_approval"] and not rules.get("self_approval", True):
             raise FieldRefused("self_approval", "The rules of this step forbid that.")
         narrowed["self_approval"] = wanted["self_approval"]
+    if narrowed != dict(rules):
+        narrowed["narrowed"] = True
     return cast(Review, narrowed)
 
 
@@ -94,9 +96,3 @@ def is_narrowed(rules: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
         return bool(wanted) and dict(narrow(rules, wanted)) == dict(asked)
     except FieldRefused:
         return False
-
-
-def to_look_up(rules: Mapping[str, Any]) -> tuple[list[str], list[str], Mapping[str, Any]]:
-    """Users and groups that a question names beside its step's rules, and whom those name."""
-    named = rules.get("reviewers", {})
-    return list(named.get("users", [])), list(named.get("groups", [])), rules.get("within", {})

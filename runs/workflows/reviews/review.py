@@ -76,6 +76,8 @@ class Review(TypedDict, total=False):
     """Of a question whose step narrowed its rules: whom those rules name, who must name a reviewer
     too. No template says this: `runs.workflows.reviews.narrowing`.
     """
+    narrowed: bool
+    """Of a question: its step narrowed these rules."""
     quorum: int
     """How many different people must approve.
 
