@@ -259,7 +259,7 @@ def _of_signs(case: Case) -> list[Doubt]:
             ),
         ]
         doubts_found.append(_choose("signs", found, "Who owes whom?", options))
-    if invoice.kind in CORRECTIONS:
+    if invoice.kind in CORRECTIONS and case.reading:
         doubts_found.append(_of_correction(case))
     return doubts_found
 
@@ -271,10 +271,12 @@ def _of_correction(case: Case) -> Doubt:
     )
     booked_too = "booked" if case.match["credits_booked"] else "not booked"
     effect = "less" if case.reading == TAKEN_BACK else "more"
+    over = case.match.get("overcredited", "")
     return _confirm(
         "correction_checked",
         f"It corrects {named}, which is {booked_too}. As it stands we would owe "
-        f"{abs(total_of(invoice))} {invoice.currency or ''} {effect}, beside that invoice.",
+        f"{abs(total_of(invoice))} {invoice.currency or ''} {effect}, beside that invoice."
+        + (f" It takes back {over}." if over else ""),
         "It holds the difference alone, or the other one was taken back: book it",
     )
 

@@ -259,7 +259,7 @@ def _asking(
     question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context
 ) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
-    inputs = list(question.required_inputs["properties"])
+    inputs = list(question.required_inputs.get("properties", {}))
     asked = OpenQuestion(reason=reason, positions=list(ids), inputs=inputs)
     shown = material(now, asked)
     note = {"asked": asked, "shown": shown, "decided": {context.step: ""}}
