@@ -13,14 +13,16 @@ from tests.worlds.books.booking import House
 def house(make_order, settings, tmp_path, ana):
     settings.WAYSTATION_SHARED = tmp_path / "shared"
     settings.WAYSTATION_FILES = [tmp_path / "inbox"]
-    return House(make_order, tmp_path, ana)
+    made = House(make_order, tmp_path, ana)
+    yield made
+    ends_truly(made)
 
 
 def ends_truly(house: House) -> None:
-    """Assert that each completed booking has an entry in the ledger, or a person's decision that
-    there shall be none: the invoice rejected, or its lines refused.
+    """Assert, after each test too, that each completed booking has an entry in the ledger, or a person's decision that
+    there shall be none.
     """
-    booked = {row["order"] for row in house.ledger()}
+    booked = house.entered | {row["order"] for row in house.ledger()}
     for order in WorkOrder.objects.shown().filter(latest_run__status="completed"):
         decisions = Decision.objects.filter(pause__run__thread=order.thread_id)
         against = [
