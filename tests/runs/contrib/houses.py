@@ -19,10 +19,10 @@ def house(make_order, settings, tmp_path, ana):
 
 
 def ends_truly(house: House) -> None:
-    """Assert, after each test too, that each completed booking has an entry in the ledger, or a person's decision that
-    there shall be none.
+    """Assert, after each test too, that each completed booking has an entry in the ledger, or a
+    person's decision that there shall be none.
     """
-    booked = house.entered | {row["order"] for row in house.ledger()}
+    booked = house.entered | {row.get("order", "") for row in house.ledger()}
     for order in WorkOrder.objects.shown().filter(latest_run__status="completed"):
         decisions = Decision.objects.filter(pause__run__thread=order.thread_id)
         against = [

@@ -55,7 +55,7 @@ class House:
 
     def _driven(self, order: WorkOrder) -> WorkOrder:
         order = drive(order)
-        self.entered |= {row["order"] for row in self.ledger()}
+        self.entered |= {row.get("order", "") for row in self.ledger()}
         return order
 
     def ledger(self) -> list[dict[str, str]]:
