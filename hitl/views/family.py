@@ -13,7 +13,7 @@ from typing import Any
 from hitl.models import Decision
 from hitl.views.common import place_of
 from hitl.views.story import output_of
-from runs.models import Definition, Pause, Run
+from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import COMPLETED, LIVE, PAUSED, PENDING, RUNNING, STOPS
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
@@ -199,15 +199,17 @@ def progress_of(
     return parts
 
 
-def left_out_of(run: Run | None) -> set[str]:
-    """The steps that a completed run ended before and never came to: a step of its own ended it."""
-    head = run.thread.head if run else None
-    if run is None or head is None or run.status != COMPLETED:
+def left_out_of(order: WorkOrder) -> set[str]:
+    """The steps that a completed order ended before and never came to: a step of its own ended
+    it.
+    """
+    head = order.thread.head
+    if head is None or order.status != COMPLETED:
         return set()
-    behind = {step["name"] for step in run.frozen.steps[head.completed_nodes :]}
+    behind = {step["name"] for step in order.definition.steps[head.completed_nodes :]}
     if not behind:
         return set()
-    return behind - set(run.thread.checkpoints.values_list("node_id", flat=True))
+    return behind - set(order.thread.checkpoints.values_list("node_id", flat=True))
 
 
 def ended_at(steps: Sequence[Mapping[str, str]]) -> str:

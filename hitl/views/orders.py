@@ -275,7 +275,7 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
         order.status,
         phases.asked(order),
         gathers=order.gathering,
-        left_out=family.left_out_of(order.latest_run),
+        left_out=family.left_out_of(order),
     )
 
 
