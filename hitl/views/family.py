@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hitl.models import Decision
 from hitl.views.common import place_of
 from hitl.views.story import output_of
-from runs.models import Definition, Pause, Run
-from runs.states import LIVE, PAUSED, PENDING, RUNNING, STOPS
+from runs.models import Definition, Pause, Run, WorkOrder
+from runs.states import COMPLETED, LIVE, PAUSED, PENDING, RUNNING, STOPS
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
 
@@ -142,10 +142,16 @@ def waiting_for(run: Run | None) -> dict[str, Any] | None:
 
 
 def progress_of(
-    definition: Definition, current: str, status: str, phase: str | None, *, gathers: bool = False
+    definition: Definition,
+    current: str,
+    status: str,
+    phase: str | None,
+    *,
+    gathers: bool = False,
+    left_out: Collection[str] = (),
 ) -> list[dict[str, str]]:
-    """The steps and the pauses between them, each `done`, `now`, `failed` or `todo`; what is `now`
-    and waits for a worker is `next` too.
+    """The steps and the pauses between them, each `done`, `now`, `failed`, `todo` or `left`; what
+    is `now` and waits for a worker is `next` too.
 
     Args:
         status: an order's. With `gathers` its child runs work for the current step, and `paused`
@@ -153,6 +159,7 @@ def progress_of(
         phase: of the question that is open, or that the run ended at; None where there is none. A
             question that is not the pause after its step is the step's own, which is not done
             before it is answered.
+        left_out: what `left_out_of` gives.
     """
     parts: list[dict[str, str]] = []
     state = "done" if current else "todo"
@@ -166,6 +173,8 @@ def progress_of(
         )
         if here:
             state = "todo"
+        elif step["name"] in left_out:
+            state = "left"
         at = "failed" if status == "failed" else "now"
         more = (
             {"person": "yes"}
@@ -188,6 +197,26 @@ def progress_of(
                 }
             )
     return parts
+
+
+def left_out_of(order: WorkOrder) -> set[str]:
+    """The steps that a completed order ended before and never came to: a step of its own ended
+    it.
+    """
+    head = order.thread.head
+    if head is None or order.status != COMPLETED:
+        return set()
+    behind = {step["name"] for step in order.definition.steps[head.completed_nodes :]}
+    if not behind:
+        return set()
+    return behind - set(order.thread.checkpoints.values_list("node_id", flat=True))
+
+
+def ended_at(steps: Sequence[Mapping[str, str]]) -> str:
+    """The last step or pause that is done, where others were left out (`progress_of`); else ""."""
+    if not any(step["state"] == "left" for step in steps):
+        return ""
+    return next((step["title"] for step in reversed(steps) if step["state"] == "done"), "")
 
 
 def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]) -> dict[str, str]:

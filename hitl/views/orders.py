@@ -241,7 +241,8 @@ def _parts_of(
         "here": here.to(pause=card.get("chosen", "")),
         **family.rerunning_of(run, below, pauses),
         **story.story_of(order.thread_id, here),
-        "steps": progress(order),
+        "steps": (steps := progress(order)),
+        "ended_at": family.ended_at(steps),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
@@ -274,6 +275,7 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
         order.status,
         phases.asked(order),
         gathers=order.gathering,
+        left_out=family.left_out_of(order),
     )
 
 

@@ -40,7 +40,7 @@ class Node:
     """What it says below its title: sub-steps, conditions, times."""
     y: float
     state: str = ""
-    """`done`, `now`, `failed` or `todo` in a run's picture; "" in a template's."""
+    """`done`, `now`, `failed`, `todo` or `left` in a run's picture; "" in a template's."""
     x: float = LEFT
     width: float = BOX
     tall: float = 0
@@ -123,7 +123,7 @@ class Standing:
     """Where a run stands, by the names of steps."""
 
     steps: Mapping[str, str] = field(default_factory=dict)
-    """Step → `done`, `now`, `failed` or `todo`."""
+    """Step → `done`, `now`, `failed`, `todo` or `left`."""
     pauses: Mapping[str, str] = field(default_factory=dict)
     """The same of the pause after a step."""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -316,6 +316,7 @@ STATES = {
     "now": gettext_lazy("at work or next"),
     "failed": gettext_lazy("stopped here"),
     "todo": gettext_lazy("to come"),
+    "left": gettext_lazy("left out"),
 }
 ASKED = {
     **STATES,

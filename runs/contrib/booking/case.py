@@ -11,6 +11,19 @@ from typing import Any
 
 from runs.contrib.booking.books import Books
 from runs.contrib.booking.matching import Match, Position, positions
+from runs.contrib.booking.readings import (
+    ADVANCES,
+    AS_CALCULATED,
+    AS_TOTALS,
+    CORRECTIONS,
+    OWED,
+    TAKEN_BACK,
+    booked,
+    contradictions,
+    reading,
+    total_of,
+    with_signs_of_totals,
+)
 from runs.contrib.einvoice.model import Invoice
 from runs.contrib.einvoice.rules import (
     SUPPLIED,
@@ -39,7 +52,7 @@ SURE_OF_ORDER = {
     "unknown": "0.70",
     "other_supplier": "0.50",
 }
-AS_CALCULATED, ASK_SUPPLIER, REJECT = "as_calculated", "ask_supplier", "reject"
+ASK_SUPPLIER, REJECT = "ask_supplier", "reject"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,17 +128,29 @@ class Case:
         return wanted
 
     @property
+    def is_unbookable(self) -> bool:
+        """Whether it says too little to book anything of it, whatever anybody tells (BR-16)."""
+        return not self.invoice.lines
+
+    @property
     def wrong(self) -> list[RuleFinding]:
         return [finding for finding in self.findings if finding.kind == "wrong"]
 
     @property
     def booked(self) -> Invoice:
         """The invoice with the amounts that are booked."""
-        return (
-            recalculated(self.invoice)
-            if self.wrong and self.accepted.get("amounts") == AS_CALCULATED
-            else self.invoice
-        )
+        return booked(self.invoice, self.accepted)
+
+    @property
+    def reading(self) -> str:
+        """Whether it asks for money or takes it back; "" while nobody knows."""
+        return reading(self.booked, self.accepted)
+
+    @property
+    def waits_for_rate(self) -> bool:
+        """Whether its amounts cannot be compared with those of the books yet."""
+        foreign = self.invoice.currency not in {self.policy.currency, None}
+        return foreign and "rate" not in self.accepted
 
     @property
     def positions(self) -> list[Position]:
@@ -173,7 +198,13 @@ class Case:
 
 def doubts(case: Case, books: Books) -> list[Doubt]:
     """What a bookkeeper must say and has not said yet, in the order of weight."""
-    every = [*_of_amounts(case), *_of_supplier(case, books), *_of_money(case), *_of_order(case)]
+    every = [
+        *_of_amounts(case),
+        *_of_signs(case),
+        *_of_supplier(case, books),
+        *_of_money(case),
+        *_of_order(case),
+    ]
     # asked, and still wrong
     settled = {
         key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)
@@ -199,11 +230,55 @@ def _of_amounts(case: Case) -> list[Doubt]:
         options.append(
             (AS_CALCULATED, f"Book what the parts come to: {due.gross} with VAT, {due.payable} due")
         )
+    if read := with_signs_of_totals(case.invoice):
+        options.append((AS_TOTALS, f"Give its lines the sign of its totals: {read.gross} with VAT"))
     if all(finding.term in TOTALS for finding in case.wrong):
         options.append((ASK_SUPPLIER, "Ask the supplier for the right amounts"))
     options.append((REJECT, "Reject the invoice; the supplier sends a right one"))
     text = " ".join(finding.text for finding in case.wrong[:20])
     return [_choose("amounts", text, "Which amounts?", options)]
+
+
+def _of_signs(case: Case) -> list[Doubt]:
+    """Who owes whom, where type and signs do not say it; once the amounts are settled."""
+    invoice = case.booked
+    if any(finding.kind == "wrong" for finding in check(invoice)):
+        return []
+    found, doubts_found = " ".join(contradictions(invoice)), []
+    if found:
+        net = abs(sum((one.net for one in case.positions), Decimal(0)))
+        total = f"{abs(total_of(invoice))} {invoice.currency or ''}".strip()
+        options = [
+            (
+                TAKEN_BACK,
+                f"It takes back: the supplier owes us {total}; {-net} without VAT is booked",
+            ),
+            (
+                OWED,
+                f"It asks for money: we owe the supplier {total}; {net} without VAT is booked",
+            ),
+        ]
+        doubts_found.append(_choose("signs", found, "Who owes whom?", options))
+    if invoice.kind in CORRECTIONS and case.reading:
+        doubts_found.append(_of_correction(case))
+    return doubts_found
+
+
+def _of_correction(case: Case) -> Doubt:
+    invoice = case.booked
+    named = (
+        f"invoice {invoice.preceding}" if invoice.preceding else "an invoice that it does not name"
+    )
+    booked_too = "booked" if case.match["credits_booked"] else "not booked"
+    effect = "less" if case.reading == TAKEN_BACK else "more"
+    over = case.match.get("overcredited", "")
+    return _confirm(
+        "correction_checked",
+        f"It corrects {named}, which is {booked_too}. As it stands we would owe "
+        f"{abs(total_of(invoice))} {invoice.currency or ''} {effect}, beside that invoice."
+        + (f" It takes back {over}." if over else ""),
+        "It holds the difference alone, or the other one was taken back: book it",
+    )
 
 
 def _of_supplier(case: Case, books: Books) -> list[Doubt]:
@@ -244,9 +319,8 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
 
 
 def _of_money(case: Case) -> list[Doubt]:
-    invoice, policy, doubts_found = case.invoice, case.policy, []
-    foreign = invoice.currency not in {policy.currency, None}
-    if foreign:
+    invoice, policy, doubts_found = case.booked, case.policy, []
+    if invoice.currency not in {policy.currency, None}:
         rate = {
             "type": "string",
             "title": f"{policy.currency} for one {invoice.currency}",
@@ -267,10 +341,8 @@ def _of_money(case: Case) -> list[Doubt]:
         doubts_found.append(
             _confirm("reverse_charge", text, "I book the VAT that we owe ourselves")
         )
-    gross = ((invoice.gross or Decimal(0)) + invoice.collected) * Decimal(
-        case.accepted.get("rate", "1")
-    )
-    if (not foreign or "rate" in case.accepted) and abs(gross) > policy.limit:
+    gross = total_of(invoice) * Decimal(case.accepted.get("rate", "1"))
+    if not case.waits_for_rate and abs(gross) > policy.limit:
         text = (
             f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking "
             "without a person."
@@ -289,27 +361,30 @@ def _of_money(case: Case) -> list[Doubt]:
         doubts_found.append(
             _confirm("prepaid_checked", text, "The payment is in our books and will be set off")
         )
-    if invoice.is_credit_note and not case.match["credits_booked"]:
-        named = (
-            f"invoice {invoice.preceding}"
-            if invoice.preceding
-            else "an invoice that it does not name"
-        )
-        doubts_found.append(
-            _confirm(
-                "credit_checked",
-                f"It takes back {named}, which is not booked.",
-                "The credit is right: book it",
-            )
-        )
+    doubts_found += _of_credit(case)
     return doubts_found
+
+
+def _of_credit(case: Case) -> list[Doubt]:
+    """What is taken back must have been booked before."""
+    named, over = case.invoice.preceding, case.match.get("overcredited", "")
+    if case.reading != TAKEN_BACK or case.invoice.kind in CORRECTIONS:
+        return []
+    if not case.match["credits_booked"]:
+        what = f"invoice {named}" if named else "an invoice that it does not name"
+        text = f"It takes back {what}, which is not booked."
+    elif over and not case.waits_for_rate:
+        text = f"It takes back {over}."
+    else:
+        return []
+    return [_confirm("credit_checked", text, "The credit is right: book it")]
 
 
 def _of_order(case: Case) -> list[Doubt]:
     doubts_found = []
-    if case.match["exceeded"]:
-        text = f"The order is exceeded: {'; '.join(case.match['exceeded'][:10])}."
-        doubts_found.append(_confirm("order_exceeded", text, "We got it and want it: book it"))
+    if case.match["exceeded"] and not case.waits_for_rate:
+        text = f"The order does not fit: {'; '.join(case.match['exceeded'][:10])}."
+        doubts_found.append(_confirm("order_exceeded", text, "It is right all the same: book it"))
     if case.match["order"] == "other_supplier" and case.match["supplier"] is not None:
         doubts_found.append(
             _confirm(
@@ -325,6 +400,11 @@ def reasons(case: Case) -> list[str]:
     """Why the confidence is not full, for the card."""
     match = case.match
     sentences = []
+    if case.invoice.kind in ADVANCES:
+        sentences.append(
+            f"It is a prepayment invoice ({case.invoice.kind}, BT-3): nothing of it is delivered "
+            "yet, and no account is proposed."
+        )
     if match["found_by"] in {"iban", "name"}:
         sentences.append(
             "The supplier was found by "

@@ -92,6 +92,8 @@ class Heading:
     rate: Decimal
     vat_account: str
     payables_account: str
+    sign: int
+    """-1 where what the invoice says is booked the other way round: `readings.sign_of`."""
 
 
 def entries(
@@ -99,12 +101,9 @@ def entries(
 ) -> list[LedgerEntry]:
     """The rows of a batch: each position, the VAT of each group, and what is owed for them.
 
-    A credit note's are the other way round.
-
     Args:
         accounts: position → account/cost centre.
     """
-    sign = -1 if invoice.is_credit_note else 1
     base = LedgerEntry(
         entry="", order=heading.order, supplier=(match["supplier"] or {}).get("number", ""),
         invoice=invoice.number or "",
@@ -123,7 +122,7 @@ def entries(
             "account": account,
             **more,
         }
-        value = sign * amount
+        value = heading.sign * amount
         row = {
             **base,
             "amount": f"{cents(value):f}",

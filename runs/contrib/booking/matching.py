@@ -6,13 +6,15 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TypedDict
 
 from runs.contrib.booking.books import Books, OrderLine, Supplier
+from runs.contrib.booking.readings import ADVANCES, total_of
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.rules import cents
 
 OVER = Decimal("1.02")
 """An order may be exceeded by two per cent."""
@@ -45,10 +47,11 @@ class Match(TypedDict):
     supplier: dict[str, str] | None
     found_by: str  # vat_id, iban, name, bookkeeper, or "" where nobody fits
     order: str  # open, closed, unknown, other_supplier, or "" where the invoice names none
-    exceeded: list[str]  # "line 10 of PO-1: 100.00 of 80.00 open"
+    exceeded: list[str]  # "line 10 of PO-1: 100.00 invoiced, 80.00 open"
     proposals: dict[str, list[MatchProposal]]  # by position, the best first
     booked_by: str  # the work order that booked an invoice of this number already, or ""
-    credits_booked: bool  # the invoice that a credit note names (BT-25) is in the ledger
+    credits_booked: bool  # the invoice that it takes back or corrects (BT-25) is in the ledger
+    overcredited: str  # "100.00 of invoice 7, of which 80.00 is booked", or ""
 
 
 def positions(invoice: Invoice) -> list[Position]:
@@ -98,11 +101,19 @@ def positions(invoice: Invoice) -> list[Position]:
 
 
 def match(
-    invoice: Invoice, books: Books, ledger: Sequence[Mapping[str, str]], *, chosen: str = ""
+    invoice: Invoice,
+    books: Books,
+    ledger: Sequence[Mapping[str, str]],
+    *,
+    chosen: str = "",
+    factor: Decimal | None = Decimal(1),
 ) -> Match:
     """What the books say of an invoice.
 
-    `chosen` is the number of the supplier that a bookkeeper named.
+    Args:
+        chosen: the number of the supplier that a bookkeeper named.
+        factor: from the invoice's amounts to those of the books, negative where it takes back; None
+            where that is not known yet, and nothing is compared.
     """
     supplier, found_by = _supplier(invoice, books)
     if chosen:
@@ -113,18 +124,24 @@ def match(
     ordered = [order for order in books.orders if invoice.order and order.order == invoice.order]
     state = _order_state(invoice, ordered, supplier)
     usable = [line for line in ordered if line.status == "open"] if state == "open" else []
+    every = positions(invoice)
     proposals: dict[str, list[MatchProposal]] = {
-        position.id: _proposals(position, supplier, usable, books)
-        for position in positions(invoice)
+        position.id: []
+        if invoice.kind in ADVANCES
+        else _proposals(position, supplier, usable, books)
+        for position in every
     }
+    # that a closed order is used further is a doubt of its own
+    exceeded = [] if factor is None else _exceeded(every, proposals, usable, ledger, factor)
     return Match(
         supplier=asdict(supplier) if supplier else None,
         found_by=found_by if supplier else "",
         order=state,
-        exceeded=[] if invoice.is_credit_note else _exceeded(invoice, proposals, usable, ledger),
+        exceeded=exceeded,
         proposals=proposals,
         booked_by=_booked_by(invoice.number, supplier, ledger),
         credits_booked=bool(_booked_by(invoice.preceding, supplier, ledger)),
+        overcredited=_overcredited(invoice, supplier, ledger, factor),
     )
 
 
@@ -205,44 +222,97 @@ def _proposals(
 
 
 def _exceeded(
-    invoice: Invoice,
+    every: Sequence[Position],
     proposals: Mapping[str, Sequence[MatchProposal]],
     ordered: Sequence[OrderLine],
     ledger: Sequence[Mapping[str, str]],
+    factor: Decimal,
 ) -> list[str]:
-    """The order's lines that this invoice, with what is booked against them already, goes
-    beyond.
+    """What of the order this invoice, with what is booked against it already, goes beyond: a line
+    of it, or the order as a whole, where positions name no line.
+
+    What is taken back goes beyond it where more is taken back than was booked.
     """
+    if not ordered:
+        return []
+    order, usable = ordered[0].order, {"", *(line.line for line in ordered)}
+    rows = [
+        row
+        for row in ledger
+        if row["purchase_order"] == order and row["order_line"] in usable and _is_of_goods(row)
+    ]
     sentences = []
     for line in ordered:
-        booked = sum(
-            (
-                Decimal(row["amount"])
-                for row in ledger
-                if row["purchase_order"] == line.order and row["order_line"] == line.line
-            ),
-            Decimal(0),
-        )
-        asked = sum(
-            (
-                pos.net
-                for pos in positions(invoice)
-                if any(p["order_line"] == line.line for p in proposals[pos.id][:1])
-            ),
-            Decimal(0),
-        )
-        if asked and booked + asked > line.net * OVER:
-            sentences.append(
-                f"line {line.line} of {line.order}: {asked} invoiced, {line.net - booked} open"
-            )
+        named = [one for one in every if line.line in _lines_of(proposals[one.id])]
+        already = [row for row in rows if row["order_line"] == line.line]
+        sentences += _beyond(f"line {line.line} of {order}", named, already, line.net, factor)
+    if not sentences:
+        goods = [one for one in every if not one.third_party]
+        whole = sum((line.net for line in ordered), Decimal(0))
+        sentences = _beyond(order, goods, rows, whole, factor)
     return sentences
+
+
+def _beyond(
+    what: str,
+    asked: Sequence[Position],
+    rows: Sequence[Mapping[str, str]],
+    ordered: Decimal,
+    factor: Decimal,
+) -> list[str]:
+    booked = sum((Decimal(row["base_amount"]) for row in rows), Decimal(0))
+    more = cents(sum((one.net for one in asked), Decimal(0)) * factor)
+    if more > 0 and booked + more > ordered * OVER:
+        return [f"{what}: {more} invoiced, {ordered - booked} open"]
+    if more < 0 and booked + more < 0:
+        return [f"{what}: {-more} taken back, {booked} booked"]
+    return []
+
+
+def _lines_of(proposals: Sequence[MatchProposal]) -> list[str]:
+    """The order's line that a position is booked against, if there is one."""
+    return [proposal["order_line"] for proposal in proposals[:1] if proposal["order_line"]]
+
+
+def _is_of_goods(row: Mapping[str, str]) -> bool:
+    """Whether a row of the ledger is a position of an invoice's own, neither VAT nor what is owed
+    nor for a third party.
+    """
+    return row["position"].startswith("line ") and bool(row["tax"])
+
+
+def _overcredited(
+    invoice: Invoice,
+    supplier: Supplier | None,
+    ledger: Sequence[Mapping[str, str]],
+    factor: Decimal | None,
+) -> str:
+    taken = cents(-total_of(invoice) * (factor or 0))
+    owed = -sum(
+        (
+            Decimal(row["base_amount"])
+            for row in _rows_of(invoice.preceding, supplier, ledger)
+            if row["position"].startswith("payable ")
+        ),
+        Decimal(0),
+    )
+    if taken <= max(owed, Decimal(0)):
+        return ""
+    return f"{taken} of invoice {invoice.preceding}, of which {owed} is booked"
 
 
 def _booked_by(
     said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
 ) -> str:
+    return next((row["order"] for row in _rows_of(said, supplier, ledger)), "")
+
+
+def _rows_of(
+    said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
+) -> Iterator[Mapping[str, str]]:
+    """What is booked of an invoice of this number by this supplier."""
     number = folded(said or "")
-    same = (
+    return (
         row
         for row in ledger
         if supplier
@@ -250,4 +320,3 @@ def _booked_by(
         and folded(row["invoice"]) == number
         and number
     )
-    return next((row["order"] for row in same), "")

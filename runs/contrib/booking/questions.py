@@ -17,6 +17,7 @@ from runs.contrib.booking.books import Books
 from runs.contrib.booking.case import Case, Doubt, reasons
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Position
+from runs.contrib.booking.readings import sign_of
 from runs.contrib.einvoice.rules import SUPPLIED, TOTALS, RuleFinding
 from runs.workflows import ANSWER, Ask, Outside, Report, letters, schemas
 from runs.workflows.text import count, plain
@@ -324,7 +325,6 @@ def ask_bookkeeper(
             "A line with a reason is not booked and not paid. Leave it empty to book the line."
         )
         properties["refuse"] = _reasons("Refuse lines", about_them, explained, "Why it is refused")
-    total = sum((position.net for position in shown), Decimal(0))
     report = Report(
         content=_decision_text(case, doubts, shown, assigned, held),
         facts={
@@ -333,8 +333,8 @@ def ask_bookkeeper(
         },
         effects=[
             (
-                f"Books {count(len(shown), 'position')}, {total} {case.invoice.currency or ''} "
-                "without VAT, less what is sent back or refused."
+                f"Books {count(len(shown), 'position')}, {_total(case, shown)} without VAT, less "
+                "what is sent back or refused."
             )
         ],
     )
@@ -350,6 +350,14 @@ def ask_bookkeeper(
         required=schema,
         send="Book it",
     )
+
+
+def _total(case: Case, shown: Sequence[Position]) -> str:
+    """What is booked of these positions: negative where it is taken back."""
+    total, currency = sum((one.net for one in shown), Decimal(0)), case.invoice.currency or ""
+    if case.reading:
+        return f"{sign_of(case.booked, case.reading) * total} {currency}".strip()
+    return f"{abs(total)} {currency} to one side or the other,"
 
 
 def _what(

@@ -23,6 +23,7 @@ from runs.contrib.booking.configuration import BOOKS, DECIDING, NOTHING, POSTING
 from runs.contrib.booking.entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Match, match
+from runs.contrib.booking.outcomes import WORDS, ask_to_reject, require_proof
 from runs.contrib.booking.questions import (
     BOOKKEEPER,
     MAX_ASKED,
@@ -34,8 +35,10 @@ from runs.contrib.booking.questions import (
     part_of,
     put_outside,
 )
+from runs.contrib.booking.readings import booked, reading, sign_of
 from runs.contrib.booking.state import (
     BOOKKEEPERS,
+    POSTED,
     BookingDecision,
     BookingState,
     OpenQuestion,
@@ -51,7 +54,19 @@ from runs.contrib.einvoice.file import read_invoice
 from runs.contrib.einvoice.model import NotAnInvoice, dump
 from runs.contrib.einvoice.rules import check
 from runs.contrib.einvoice.xml import InvoiceUnreadable
-from runs.workflows import Ask, Context, Done, Go, Outcome, State, StepFailed, letters, step, timing
+from runs.workflows import (
+    Ask,
+    Context,
+    Done,
+    Go,
+    Outcome,
+    Report,
+    State,
+    StepFailed,
+    letters,
+    step,
+    timing,
+)
 from runs.workflows.attachments import KEY, bytes_of, schema_of
 from runs.workflows.external_reviewers import ADDRESS, is_address
 from runs.workflows.text import count
@@ -164,8 +179,7 @@ def decide(state: State, context: Context) -> Outcome:
         # else
         update |= {"accepted": {}, "assigned": {}, "cleared": []}
     if "outcome" in update:
-        context.log(f"Ended: {update['outcome'].replace('_', ' ')}")
-        return Done(update=update)
+        return _ended(update, context)
     books = read_books(_folder(context))
     now = cast(BookingState, {**before, **update})
     if {"supplied", "accepted"} & update.keys():
@@ -185,8 +199,11 @@ def decide(state: State, context: Context) -> Outcome:
 def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go | Ask | Done:
     held, cleared, assigned = now.get("held", {}), now.get("cleared", []), now.get("assigned", {})
     left = open_positions(now, case)
+    if case.is_unbookable:
+        return _asking(ask_to_reject(case, way=context.step), BOOKKEEPER, [], now, context)
     if not left:
-        return Done(update={"outcome": outcome_of(now)})
+        _require_answers(now, context)
+        return _ended({"outcome": outcome_of(now)}, context)
     if case.missing:
         again = bool(now.get("supplied"))
         question = ask_supplier_for_terms(case, case.missing, again=again, way=context.step)
@@ -229,11 +246,20 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     )
 
 
+def _ended(update: dict[str, Any], context: Context) -> Done:
+    """The end of a booking of which nothing is left to decide; it says what became of it."""
+    outcome = update["outcome"]
+    rows = ledger.read(_folder(context) / LEDGER)
+    require_proof(outcome, context.approved(context.step), rows, context.order.id)
+    context.log(WORDS[outcome], level="info" if outcome == POSTED else "warning")
+    return Done(update=update, report=Report(content=WORDS[outcome]))
+
+
 def _asking(
     question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context
 ) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
-    inputs = list(question.required_inputs["properties"])
+    inputs = list(question.required_inputs.get("properties", {}))
     asked = OpenQuestion(reason=reason, positions=list(ids), inputs=inputs)
     shown = material(now, asked)
     note = {"asked": asked, "shown": shown, "decided": {context.step: ""}}
@@ -385,6 +411,7 @@ def _rows(
         rate=Decimal(case.accepted.get("rate", "1")),
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,
+        sign=sign_of(case.booked, case.reading),
     )
     accounts = {
         position.id: case.key_of(position.id, now.get("assigned", {}))
@@ -429,9 +456,12 @@ def _match(state: BookingState, context: Context, books: Books) -> Match:
     rows = [
         row for row in ledger.read(_folder(context) / LEDGER) if row["order"] != context.order.id
     ]
-    return match(
-        _invoice(state), books, rows, chosen=str(state.get("accepted", {}).get("supplier", ""))
-    )
+    accepted = state.get("accepted", {})
+    invoice = booked(_invoice(state), accepted)
+    read_as = reading(invoice, accepted)
+    factor = Decimal(accepted.get("rate", "1")) * sign_of(invoice, read_as) if read_as else None
+    chosen = str(accepted.get("supplier", ""))
+    return match(invoice, books, rows, chosen=chosen, factor=factor)
 
 
 def _case(state: BookingState, context: Context) -> Case:

@@ -14,7 +14,9 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-CREDIT_NOTES = frozenset({"81", "83", "381", "396", "532"})
+CREDIT_NOTES = frozenset(
+    {"81", "83", "261", "262", "296", "308", "381", "396", "420", "502", "503", "532"}
+)
 """Values of BT-3 (UNTDID 1001) that take back instead of asking for money; their amounts are
 positive all the same.
 """
@@ -132,6 +134,8 @@ class Invoice:
     third_parties: tuple[ThirdParty, ...] = ()
     syntax: str = ""
     """`UBL` or `CII`."""
+    root: str = ""
+    """`Invoice` or `CreditNote`, where UBL's root element says otherwise than BT-3."""
     unread: tuple[Unread, ...] = ()
 
     @property

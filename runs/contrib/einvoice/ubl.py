@@ -5,6 +5,7 @@ Source: CEN/TS 16931-3-2, the binding of terms to UBL's elements.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax, ThirdParty
@@ -80,6 +81,8 @@ def read(root: Element) -> Invoice:
             _third_party(r, node) for node in r.all(root, "cac:PrepaidPayment") if extended
         ),
     )
+    if credit != read.is_credit_note and read.kind is not None:
+        read = replace(read, root="CreditNote" if credit else "Invoice")
     return r.finish(read)
 
 

@@ -35,11 +35,13 @@ class House:
     def __init__(self, make_order: Callable[..., WorkOrder], folder: Path, by: User) -> None:
         self.make_order, self.folder, self.by = make_order, folder, by
         self.books = folder / "shared" / "booking"
+        self.entered: set[str] = set()
+        """Orders that the ledger had entries of, also where a test took it away since."""
         make_samples(self.books, folder / "inbox")
 
     def book(self, invoice: Invoice | bytes, **options: Any) -> WorkOrder:
         """Make an order of an invoice and let a worker take it as far as it goes."""
-        return drive(self.make_order("smart-booking", input=sent(invoice, **options)))
+        return self._driven(self.make_order("smart-booking", input=sent(invoice, **options)))
 
     def answer(
         self, order: WorkOrder, payload: dict[str, Any] | None = None, action: str = ""
@@ -49,7 +51,12 @@ class House:
         services.decide(
             pause_of(order).pk, Answer(action or usual, Via.PAGE, payload=payload), by=self.by
         )
-        return drive(order)
+        return self._driven(order)
+
+    def _driven(self, order: WorkOrder) -> WorkOrder:
+        order = drive(order)
+        self.entered |= {row.get("order", "") for row in self.ledger()}
+        return order
 
     def ledger(self) -> list[dict[str, str]]:
         path = self.books / "ledger.csv"

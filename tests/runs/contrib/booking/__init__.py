@@ -1,0 +1,1 @@
+"""`smart-booking`: its rules in tables, one file for each kind of error they once allowed."""
