@@ -33,7 +33,7 @@ class LinkForm(UserTokenForm):
     """A link is as good as its account is when it is used."""
 
     def _get_user(self, uidb36: str) -> User | None:
-        user: User | None = super()._get_user(uidb36)
+        user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]  # allauth's
         return user if user is not None and user.is_active and _has_password(user) else None
 
 
