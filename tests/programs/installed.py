@@ -1,5 +1,5 @@
 """What an installation with some of the optional packages can do, in the environment that has them:
-`installed.py JSON`, which says what the product `imports`, what is `there` of it for sure, what this
+`installed.py JSON`, which says what the product `imports`, what is `there` of it for sure, what the
 environment `lacks`, and which modules are `without` their library then.
 
 It is checked, gets its tables, takes an order to its end, and imports every module of the product.
@@ -55,8 +55,7 @@ def _work() -> None:
     def finish(state: State, context: Context) -> Outcome:
         return Done(update={"done": state["text"]})
 
-    steps = [use(draft, pause_after=True), finish]
-    made = workflow("installed", title="Installed", steps=steps)
+    made = workflow("installed", title="Installed", steps=[use(draft, pause_after=True), finish])
     tables = Sqlite(None, of=Path(settings.DATABASES["default"]["NAME"]))
     run = play(made, engine=Engine(tables))
     assert run.question.content == "words"
