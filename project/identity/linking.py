@@ -43,15 +43,19 @@ def vouched(provider: str, said: Mapping[str, Any]) -> str:
     where it does not, or operators did not say that it may.
 
     OpenID Connect says that an address is verified. SAML has no word for it: who names that
-    provider in the setting takes all of its addresses for verified, but where it says no.
+    provider in the setting takes all of its addresses for verified, but where it says no. One with
+    other letters than ASCII is vouched for by nobody: the Kelvin sign is a k in lower case.
     """
     if provider not in settings.WAYSTATION_SSO_LINK:
         return ""
     if provider == options.OIDC:
-        return str(said.get("email") or "").lower() if said.get("email_verified") is True else ""
-    verified = said.get("email_verified") or []
-    doubted = any(str(word).lower() not in ("true", "1") for word in verified)
-    return "" if doubted else _first(said, ATTRIBUTES["email"]).lower()
+        address = str(said.get("email") or "")
+        doubted = said.get("email_verified") is not True
+    else:
+        address = _first(said, ATTRIBUTES["email"])
+        verified = said.get("email_verified") or []
+        doubted = any(str(word).lower() not in ("true", "1") for word in verified)
+    return "" if doubted or not address.isascii() else address.lower()
 
 
 def _first(said: Mapping[str, Any], names: Sequence[str]) -> str:
