@@ -58,13 +58,13 @@ def combinations() -> dict[frozenset[str], str]:
     names -= NOT_SERVED
     found = {frozenset[str](): "none", frozenset(names): "all"}
     found |= {frozenset({name}): name for name in names}
-    image = re.findall(r'ARG EXTRAS="(.*)"', (ROOT / "project/shipping/Dockerfile").read_text())
-    found.setdefault(frozenset(image[0].split()), "image")
-    documents = [ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
+    dockerfile = ROOT / "project/shipping/Dockerfile"
+    documents = [dockerfile, ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
     for line in "\n".join(path.read_text() for path in documents).splitlines():
-        named = frozenset(re.findall(r"-r requirements-(\w+)\.txt", line))
-        if named and not named & NOT_SERVED:
-            found.setdefault(named, "-".join(sorted(named)))
+        named = {*re.findall(r"-r requirements-(\w+)\.txt", line)}
+        for words in [named, *map(str.split, re.findall(r'EXTRAS="([\w ]*)"', line))]:
+            if not NOT_SERVED & {*words}:
+                found.setdefault(frozenset(words), "-".join(sorted(words)))
     return found
 
 
