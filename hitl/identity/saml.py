@@ -31,6 +31,30 @@ NAMES = {
     "md": "urn:oasis:names:tc:SAML:2.0:metadata",
     "ds": "http://www.w3.org/2000/09/xmldsig#",
 }
+ATTRIBUTES = {
+    "uid": ["urn:oasis:names:tc:SAML:attribute:subject-id"],
+    "email": [
+        "email",
+        "mail",
+        "urn:oid:0.9.2342.19200300.100.1.3",
+        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/emailaddress",
+    ],
+    "email_verified": ["email_verified"],
+    "first_name": [
+        "givenName",
+        "firstName",
+        "urn:oid:2.5.4.42",
+        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/givenname",
+    ],
+    "last_name": [
+        "sn",
+        "lastName",
+        "urn:oid:2.5.4.4",
+        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/surname",
+    ],
+    "username": ["uid", "urn:oid:0.9.2342.19200300.100.1.1"],
+}
+"""Attributes of a SAML assertion by what they say, as providers call them."""
 
 
 class MetadataUnfit(ValueError):

@@ -6,6 +6,7 @@ import base64
 from typing import Any, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
 from cryptography.fernet import Fernet, MultiFernet
 from cryptography.hazmat.primitives import hashes
@@ -44,6 +45,14 @@ class AccountAdapter(DefaultAccountAdapter):
     ) -> None:
         if message_template not in SILENT:
             super().add_message(request, level, message_template, *more, **words)
+
+    def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
+        """Raises ImmediateHttpResponse for who was switched off since they proved the password:
+        allauth asks before the second factor alone.
+        """
+        if not user.is_active:
+            raise ImmediateHttpResponse(self.respond_user_inactive(request, user))
+        super().login(request, user)
 
     def post_login(self, request: HttpRequest, user: AbstractBaseUser, **more: Any) -> HttpResponse:
         """A login by an identity provider lasts for some hours: then it is asked again."""

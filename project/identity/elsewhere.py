@@ -54,13 +54,14 @@ class ElsewhereAdapter(DefaultSocialAccountAdapter):
             words, ok = linking.connect(request, sociallogin, values)
             messages.add_message(request, messages.SUCCESS if ok else messages.ERROR, words)
             raise ImmediateHttpResponse(redirect("connections"))
-        if user is None:
-            try:
+        try:
+            linking.refuse_closed(sociallogin)
+            if user is None:
                 linking.settle(request, sociallogin, values)
-            except linking.NotLinked as error:
-                raise refusal(request, str(error)) from error
-        elif user.is_active:
-            directory.bring(user, values, provider=provider)
+            else:
+                directory.bring(user, values, provider=provider)
+        except linking.NotLinked as error:
+            raise refusal(request, str(error)) from error
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> User:
         """Raises ImmediateHttpResponse where another request was first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -13,15 +14,18 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from checkpoints.database.people import User
-from hitl.identity import directory
+from hitl.identity import closed, directory
+from hitl.identity.saml import ATTRIBUTES
 from hitl.models import Connection, is_service
 from project.identity import options
 from project.identity.proofs import proven
 
+logger = logging.getLogger(__name__)
+
 
 class NotLinked(Exception):
-    """There is an account with this mail address, and the login does not open it; says what to
-    do.
+    """There is an account with this mail address or name, and the login opens neither it nor
+    another one; says what to do.
     """
 
 
@@ -39,15 +43,19 @@ def vouched(provider: str, said: Mapping[str, Any]) -> str:
     where it does not, or operators did not say that it may.
 
     OpenID Connect says that an address is verified. SAML has no word for it: who names that
-    provider in the setting takes all of its addresses for verified, but where it says no.
+    provider in the setting takes all of its addresses for verified, but where it says no. One with
+    other letters than ASCII is vouched for by nobody: the Kelvin sign is a k in lower case.
     """
     if provider not in settings.WAYSTATION_SSO_LINK:
         return ""
     if provider == options.OIDC:
-        return str(said.get("email") or "").lower() if said.get("email_verified") is True else ""
-    verified = _first(said, options.ATTRIBUTES["email_verified"])
-    doubted = bool(verified) and verified.lower() not in ("true", "1")
-    return "" if doubted else _first(said, options.ATTRIBUTES["email"]).lower()
+        address = str(said.get("email") or "")
+        doubted = said.get("email_verified") is not True
+    else:
+        address = _first(said, ATTRIBUTES["email"])
+        verified = said.get("email_verified") or []
+        doubted = any(str(word).lower() not in ("true", "1") for word in verified)
+    return "" if doubted or not address.isascii() else address.lower()
 
 
 def _first(said: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -64,7 +72,7 @@ def settle(request: HttpRequest, sociallogin: SocialLogin, values: Sequence[str]
     none: the login makes a new one.
     """
     address = str(cast(User, sociallogin.user).email or "").lower()
-    people = User.objects.filter(email__iexact=address, is_active=True) if address else ()
+    people = User.objects.filter(email__iexact=address) if address else ()
     same = [user for user in people if user.email.lower() == address and not is_service(user)]
     if not same:
         return
@@ -77,6 +85,28 @@ def settle(request: HttpRequest, sociallogin: SocialLogin, values: Sequence[str]
             )
         )
     _join(request, sociallogin, same[0], values, Connection.LINKED)
+
+
+def refuse_closed(sociallogin: SocialLogin) -> None:
+    """Raises NotLinked where operators switched off the account of whoever logs in: the one that
+    the login opens, or any that has one of their names or addresses, here or at a provider. Else
+    they would be back in a new account.
+    """
+    user, account = cast(User, sociallogin.user), sociallogin.account
+    if sociallogin.is_existing:
+        found = [] if user.is_active else [user]
+    else:
+        wanted = closed.names(user.get_username(), user.email)
+        found = closed.named(wanted | closed.names_at(account.uid, account.extra_data))
+    if found:
+        called = ", ".join(person.get_username() for person in found)
+        logger.warning("A login by %s was refused: switched off is %s", account.provider, called)
+        raise NotLinked(
+            _(
+                "The account here that has your name or mail address is switched off, so this "
+                "login opens none. Ask whoever runs this server."
+            )
+        )
 
 
 def _may_open(user: User, sociallogin: SocialLogin, address: str) -> bool:

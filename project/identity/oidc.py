@@ -2,14 +2,14 @@
 
 allauth trusts the ID token that came over TLS from the provider's token endpoint, without looking
 at its signature, and sends no nonce. Here the signature is checked by the provider's keys, the
-nonce by the session that began, and what `userinfo` says is taken of the same subject alone.
+nonce by the session that began, and what `userinfo` says is taken of the same subject alone, where
+the ID token says nothing (`project.identity.claims`).
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
 from typing import Any
 
 import jwt
@@ -35,6 +35,7 @@ from django.views.decorators.http import require_POST, require_safe
 from hitl.identity import sessions
 from hitl.outbound.links import absolute
 from project.identity import elsewhere, options
+from project.identity.claims import ClaimsDisagree, joined
 from project.identity.connections import connecting
 
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -62,14 +63,17 @@ class Adapter(OpenIDConnectOAuth2Adapter):
         if claims["nonce"] not in begun:
             raise OAuth2Error("the nonce is not one of this session")
         request.session[NONCES] = [nonce for nonce in begun if nonce != claims["nonce"]]
-        told: Mapping[str, Any] = {}
+        told: Any = {}
         if "userinfo_endpoint" in self.openid_config:
             told = self._fetch_user_info(token.token)
-            if told.get("sub") != claims["sub"]:
-                raise OAuth2Error("userinfo is about somebody else")
-        # what was signed wins
+            if not isinstance(told, dict) or not told:
+                raise OAuth2Error("userinfo says nothing")
+        try:
+            said = joined(claims, told, groups=settings.WAYSTATION_OIDC_GROUPS_CLAIM)
+        except ClaimsDisagree as error:
+            raise OAuth2Error(str(error)) from error
         provider: Any = self.get_provider()  # type: ignore[no-untyped-call]  # allauth's
-        return provider.sociallogin_from_response(request, {**told, **claims})
+        return provider.sociallogin_from_response(request, said)
 
     def claims(self, app: Any, token: str, *, require: list[str]) -> dict[str, Any]:
         """What a token says, these claims included, where the provider signed it for us just now.

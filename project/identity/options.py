@@ -6,35 +6,12 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from hitl.identity.saml import ATTRIBUTES
 from runs import defaults
 
 OIDC, SAML = "oidc", "saml"
 """What our providers are called in rows, one of each kind."""
 NEAR = ("http://127.0.0.1", "http://localhost")
-ATTRIBUTES = {
-    "uid": ["urn:oasis:names:tc:SAML:attribute:subject-id"],
-    "email": [
-        "email",
-        "mail",
-        "urn:oid:0.9.2342.19200300.100.1.3",
-        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/emailaddress",
-    ],
-    "email_verified": ["email_verified"],
-    "first_name": [
-        "givenName",
-        "firstName",
-        "urn:oid:2.5.4.42",
-        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/givenname",
-    ],
-    "last_name": [
-        "sn",
-        "lastName",
-        "urn:oid:2.5.4.4",
-        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/surname",
-    ],
-    "username": ["uid", "urn:oid:0.9.2342.19200300.100.1.1"],
-}
-"""Attributes of a SAML assertion by what they say, as providers call them."""
 
 
 def options(*, https: bool, secret: str) -> dict[str, Any]:
@@ -55,7 +32,10 @@ def options(*, https: bool, secret: str) -> dict[str, Any]:
         "ACCOUNT_EMAIL_SUBJECT_PREFIX": "Waystation: ",
         "ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS": False,  # no mail to strangers
         "ACCOUNT_EMAIL_VERIFICATION": "none",
-        "ACCOUNT_FORMS": {"reset_password": "project.identity.passwords.ForgottenForm"},
+        "ACCOUNT_FORMS": {
+            "reset_password": "project.identity.passwords.ForgottenForm",
+            "user_token": "project.identity.passwords.LinkForm",
+        },
         "ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE": False,
         "ACCOUNT_RATE_LIMITS": {"login": None},  # those of `hitl.http.logins`
         "MFA_ADAPTER": "project.identity.adapters.FactorAdapter",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from allauth.account.adapter import get_adapter
-from allauth.account.forms import ResetPasswordForm, default_token_generator
+from allauth.account.forms import ResetPasswordForm, UserTokenForm, default_token_generator
 from allauth.account.utils import filter_users_by_email, user_pk_to_url_str
 from django.http import HttpRequest
 
@@ -29,6 +29,14 @@ class ForgottenForm(ResetPasswordForm):
         return address
 
 
+class LinkForm(UserTokenForm):
+    """A link is as good as its account is when it is used."""
+
+    def _get_user(self, uidb36: str) -> User | None:
+        user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]  # allauth's
+        return user if user is not None and user.is_active and _has_password(user) else None
+
+
 class PasswordResets:
     def letters(self, address: str) -> Sequence[Letter]:
         """Who has no password, because they log in elsewhere or are no person, gets none so."""
@@ -37,10 +45,9 @@ class PasswordResets:
     def _letters(self, address: str) -> Iterator[Letter]:
         adapter = get_adapter()
         for user in filter_users_by_email(address, is_active=True, prefer_verified=True):
-            if not user.has_usable_password() or not may_use_password(user):
-                continue
-            with languages.spoken_to(user.pk):
-                yield self._letter(adapter, user)
+            if _has_password(user):
+                with languages.spoken_to(user.pk):
+                    yield self._letter(adapter, user)
 
     def _letter(self, adapter: Any, user: User) -> Letter:
         key = f"{user_pk_to_url_str(user)}-{default_token_generator.make_token(user)}"
@@ -51,3 +58,7 @@ class PasswordResets:
         # to the address that the account has, not to the one that was typed
         made = adapter.render_mail("account/email/password_reset_key", user.email, said)
         return Letter(user.email, str(made.subject), str(made.body))
+
+
+def _has_password(user: User) -> bool:
+    return user.has_usable_password() and may_use_password(user)

@@ -1,5 +1,6 @@
 // An OpenID Connect provider for the tests: `node oidc_provider.mjs FOLDER PORT CALLBACK`, where FOLDER holds node_modules.
-// People are told to it by PUT /people/SUBJECT with their claims as JSON, and log out there by DELETE.
+// People are told to it by PUT /people/SUBJECT with their claims as JSON, under `id_token` those that stand in the ID token, all others at
+// userinfo; and log out there by DELETE.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 
@@ -7,6 +8,10 @@ const [, , folder, port, callback] = process.argv;
 const { default: Provider } = await import(createRequire(`${folder}/`).resolve("oidc-provider"));
 const people = new Map();
 const sent = [];
+function said(sub, use) {
+  const { id_token: signed, ...told } = people.get(sub) ?? {};
+  return { sub, ...(use === "id_token" ? signed : told) };
+}
 const provider = new Provider(`http://127.0.0.1:${port}`, {
   clients: [{
     client_id: "waystation", client_secret: "a secret of the tests", redirect_uris: [callback],
@@ -17,7 +22,8 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   claims: { openid: ["sub"], profile: ["name", "preferred_username", "groups"], email: ["email", "email_verified"] },
   cookies: { keys: ["tests"] },
   pkce: { required: () => true },
-  findAccount: (_, sub) => ({ accountId: sub, claims: async () => ({ sub, ...people.get(sub) }) }),
+  conformIdTokenClaims: false,
+  findAccount: (_, sub) => ({ accountId: sub, claims: async (use) => said(sub, use) }),
 });
 const handle = provider.callback();
 createServer((request, response) => {

@@ -21,6 +21,7 @@ IN_DATABASE: tuple[Examination, ...] = (
     processes.pools,
     processes.versions,
     people.accounts,
+    people.switched_off,
     people.second_factors,
 )
 """Those that need the tables of this version."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -16,7 +17,7 @@ from django.db.models import QuerySet
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
-from hitl.identity import factors
+from hitl.identity import closed, factors
 from hitl.identity.saml import MetadataUnfit, PairUnfit, own_pair
 from hitl.identity.saml import provider as described
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
@@ -25,6 +26,8 @@ PROVIDER = 5
 """Seconds that the provider may take."""
 CERTIFICATE = dt.timedelta(days=21)
 """How long its last certificate should be good for."""
+PAIRS = 20
+"""Pairs of accounts that are listed."""
 LOOKED_AT = 500
 """People whose second factors are looked at."""
 
@@ -147,6 +150,29 @@ def accounts() -> Iterator[Finding]:
             "accounts",
             f"Of WAYSTATION_BREAK_GLASS these cannot log in: {', '.join(sorted(missing))}.",
             "Make them active and give them a password, or take them out.",
+        )
+
+
+def switched_off() -> Iterator[Finding]:
+    """Nobody whose account is switched off has another one that is active."""
+    off: dict[str, list[str]] = defaultdict(list)
+    for user, names in closed.people(active=False):
+        for name in names:
+            off[name].append(user.get_username())
+    pairs = [
+        (same, user.get_username())
+        for user, names in (closed.people(active=True) if off else ())
+        for same in sorted({same for name in names for same in off.get(name, ())})
+    ]
+    if pairs:
+        listed = ", ".join(f"{same} and {active}" for same, active in pairs[:PAIRS])
+        more = f", and {len(pairs) - PAIRS} more" if len(pairs) > PAIRS else ""
+        yield warning(
+            "accounts",
+            f"Of these two that share a name or a mail address one is off, one active: "
+            f"{listed}{more}.",
+            "Where both are one person's, switch off the other as well; else give the one that is "
+            "off another name and address (docs/how-to/single-sign-on.md).",
         )
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from hitl.decisions import services
@@ -311,6 +312,16 @@ async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):
         await elsewhere(ben.groups.clear)
         await opened.rest()
     assert (await refusal(path_of(paused), as_ben))[:2] == (404, "not_found")
+
+
+async def test_who_is_switched_off_loses_the_stream(paused, ben, monkeypatch):
+    monkeypatch.setattr(pump, "RECHECK_EVERY", 0.1)
+    as_ben = await elsewhere(lambda: bearer(ben))
+    async with stream(path_of(paused), as_ben) as opened:
+        await opened.frames(paused.thread.last_seq)
+        await elsewhere(lambda: User.objects.filter(pk=ben.pk).update(is_active=False))
+        await opened.rest()
+    assert (await refusal(path_of(paused), as_ben))[0] == 401
 
 
 async def test_a_reader_hears_a_beat_while_nothing_happens(paused, as_ana, monkeypatch):

@@ -115,9 +115,24 @@ def test_some_accounts_are_linked_by_nobody_but_their_person(known, oidc, settin
     settings.WAYSTATION_BREAK_GLASS = []
     twin = User.objects.create_user("twin", email=ADDRESS.upper())
     refused(oidc.log_in("a1")[1])
-    twin.is_active = False  # who left is in nobody's way
+    twin.email = ""
     twin.save()
     assert inside(oidc.log_in("a1")[0]) == known
+
+
+@pytest.mark.parametrize("kind", ["oidc", "saml"])
+def test_a_letter_that_only_looks_the_same_in_lower_case_opens_no_account(
+    ana, request, kind, settings
+):
+    """U+212A, the Kelvin sign, becomes a `k`: another mailbox's owner had the account."""
+    settings.WAYSTATION_SSO_LINK = [kind]
+    User.objects.filter(pk=ana.pk).update(email="kim@example.org")
+    provider = request.getfixturevalue(kind)
+    told(provider, address="\u212aim@example.org", email_verified={"oidc": True}.get(kind, "true"))
+    client, answer = provider.log_in("a1")
+    assert not inside(client)
+    assert answer.status_code == 403
+    assert not SocialAccount.objects.exists()
 
 
 def test_an_account_that_came_by_a_provider_is_linked_where_that_one_verified_it_too(

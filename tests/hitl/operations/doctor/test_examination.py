@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
@@ -168,6 +169,20 @@ def test_the_day_on_which_the_provider_is_away_is_thought_of(settings, monkeypat
     assert "The provider answers." in said("fine") and "single sign-on" not in said()
     User.objects.filter(username="root").update(is_superuser=False)
     assert "no active superuser" in said("warning")
+
+
+@pytest.mark.usefixtures("well")
+def test_whoever_is_off_and_has_another_account_is_listed(settings):
+    """Issue 30, 6. By address, by name, and by what a provider calls them."""
+    assert "share a name" not in said("warning")
+    person("gone", is_active=False, email="Mia@example.org")
+    assert "share a name" not in said("warning")
+    person("mia7", email="mia@EXAMPLE.org")
+    person("left", is_active=False)
+    SocialAccount.objects.create(
+        user=person("sol3"), provider="saml", uid="s1", extra_data={"uid": ["Left"]}
+    )
+    assert "one active: gone and mia7, left and sol3." in said("warning")
 
 
 def metadata_of(issuer, folder, *, days):

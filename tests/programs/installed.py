@@ -1,0 +1,74 @@
+"""What an installation with some of the optional packages can do, in the environment that has them:
+`installed.py JSON`, which says what the product `imports`, what is `there` of it for sure, what the
+environment `lacks`, and which modules are `without` their library then.
+
+It is checked, gets its tables, takes an order to its end, and imports every module of the product.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import django
+from django.core.management import call_command
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ("project", "hitl", "runs", "checkpoints")
+
+
+def main(
+    *, imports: list[str], there: list[str], lacks: list[str], without: list[str]
+) -> list[str]:
+    """Give what is wrong here."""
+    django.setup()
+    call_command("check")
+    call_command("migrate", verbosity=0)
+    _work()
+    may_fail = tuple(f"{name}." for name in (*lacks, *without))
+    wrong = []
+    for name in [*imports, *there, *sorted(name for top in MODULES for name in _below(ROOT / top))]:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            if not f"{name}.".startswith(may_fail):
+                wrong.append(f"{name}: {error}")
+    return wrong
+
+
+def _work() -> None:
+    """An order asks, is approved, and ends, on a copy of the tables just made."""
+    from django.conf import settings
+
+    from hitl.testing import Engine, play
+    from hitl.testing.databases import Sqlite
+    from runs.workflows import Context, Done, Go, Outcome, Report, State, step, use, workflow
+
+    @step("installed.draft")
+    def draft(state: State, context: Context) -> Outcome:
+        return Go(update={"text": "words"}, report=Report(content="words"))
+
+    @step("installed.finish")
+    def finish(state: State, context: Context) -> Outcome:
+        return Done(update={"done": state["text"]})
+
+    made = workflow("installed", title="Installed", steps=[use(draft, pause_after=True), finish])
+    tables = Sqlite(None, of=Path(settings.DATABASES["default"]["NAME"]))
+    run = play(made, engine=Engine(tables))
+    assert run.question.content == "words"
+    run.approve()
+    assert run.done and run.state["done"] == "words"
+
+
+def _below(folder: Path) -> list[str]:
+    found = (path.relative_to(ROOT).with_suffix("") for path in folder.rglob("*.py"))
+    return [".".join(path.parts).removesuffix(".__init__") for path in found]
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
+    sys.exit("\n".join(main(**json.loads(sys.argv[1]))) or 0)

@@ -1,0 +1,154 @@
+"""What an OpenID Connect provider says in two places: the ID token, and `userinfo`."""
+
+from __future__ import annotations
+
+import pytest
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.models import Group, User
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hitl.models import ClaimedGroup
+from project.identity.claims import NAMES, ClaimsDisagree, joined
+from tests.worlds.people import person
+
+VICTIM, MALLORY = "victim@example.org", "mallory@example.org"
+ABSENT = object()
+ADDRESSES = st.sampled_from([VICTIM, "Victim@Example.org", MALLORY, "", None, 7, [VICTIM], ABSENT])
+VERIFIED = st.sampled_from([True, False, "true", "false", 1, None, ABSENT])
+NAMED = st.sampled_from(["mia", "", None, 7, ["mia"], ABSENT])
+GROUPS = st.sampled_from([["ops"], [], "ops", None, 7, ABSENT])
+CLAIMS = st.fixed_dictionaries(
+    {
+        "email": ADDRESSES,
+        "email_verified": VERIFIED,
+        "groups": GROUPS,
+        "amr": st.sampled_from([["pwd"], ["mfa"], ABSENT]),
+        "acr": st.sampled_from(["0", "1", ABSENT]),
+        "userinfo": st.sampled_from([{"sub": "victim", "email": VICTIM}, ABSENT]),
+        "id_token": st.sampled_from([{"sub": "victim", "email": VICTIM}, ABSENT]),
+        **dict.fromkeys(NAMES, NAMED),
+    }
+).map(lambda claims: {name: value for name, value in claims.items() if value is not ABSENT})
+
+
+def same(one, other):
+    return str(one).lower() == str(other).lower()
+
+
+@given(signed=CLAIMS, told=CLAIMS, asked=st.booleans())
+def test_what_belongs_together_comes_from_one_of_the_two(signed, told, asked):
+    """Issue 30, 6. An address is as verified as one of the two says of that address; neither the
+    other one nor anything within the claims speaks against it.
+    """
+    signed |= {"sub": "m1"}
+    told = {**told, "sub": "m1"} if asked else {}
+    sources = [source for source in (signed, told) if source.get("email")]
+    naming = [source for source in sources if isinstance(source["email"], str)]
+    try:
+        said = joined(signed, told, groups="groups")
+    except ClaimsDisagree:
+        one, other = naming
+        verified = one.get("email_verified"), other.get("email_verified")
+        assert not same(one["email"], other["email"]) or (
+            None not in verified and not same(*verified)
+        )
+        return
+    assert said["sub"] == "m1"
+    assert set(said) <= {"sub", "email", "email_verified", "groups", *NAMES}
+    pairs = [(source["email"], source.get("email_verified")) for source in naming]
+    assert (said["email"], said["email_verified"]) in (pairs or [("", None)])
+    assert all(same(email, said["email"]) for email, _ in pairs)
+    assert all(verified in (None, said["email_verified"]) or same(verified, said["email_verified"])
+               for _, verified in pairs)  # fmt: skip
+    assert said["groups"] == (signed if "groups" in signed else told).get("groups")
+    assert all(isinstance(said[name], str) for name in NAMES if name in said)
+
+
+def test_userinfo_of_somebody_else_is_refused():
+    with pytest.raises(ClaimsDisagree, match="somebody else"):
+        joined({"sub": "m1"}, {"sub": "victim"}, groups="groups")
+    with pytest.raises(ClaimsDisagree, match="somebody else"):
+        joined({"sub": "m1"}, {"email": VICTIM}, groups="groups")
+
+
+def test_no_claim_of_groups_takes_the_place_of_who_it_is():
+    said = joined({"sub": "m1"}, {"sub": "m1", "email": MALLORY}, groups="email")
+    assert said["email"] == MALLORY
+    assert joined({"sub": "m1"}, {}, groups="sub")["sub"] == "m1"
+
+
+@pytest.fixture
+def victim(db, settings):
+    settings.WAYSTATION_SSO_LINK = ["oidc"]
+    return person("victim", email=VICTIM)
+
+
+DISAGREE = [
+    ({"email": VICTIM, "email_verified": False}, {"email": MALLORY, "email_verified": True}),
+    ({"email": VICTIM}, {"email": MALLORY, "email_verified": True}),
+    ({"email": MALLORY, "email_verified": True}, {"email": VICTIM, "email_verified": False}),
+    ({"email": VICTIM, "email_verified": False}, {"email": VICTIM, "email_verified": True}),
+    ({"email": VICTIM, "email_verified": True}, {"email": VICTIM, "email_verified": "false"}),
+]
+
+
+@pytest.mark.parametrize(("signed", "told"), DISAGREE)
+def test_an_address_is_not_verified_by_what_stands_beside_another_one(oidc, victim, signed, told):
+    """Issue 30, 6: the first of these opened the victim's account."""
+    oidc.tell("mallory", id_token=signed, **told)
+    client, answer = oidc.log_in("mallory")
+    assert answer.status_code == 403
+    assert "This login did not hold" in answer.content.decode()
+    assert client.get("/account/").status_code == 302
+    assert not SocialAccount.objects.exists()
+    assert User.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("signed", "told"),
+    [
+        ({"email_verified": True}, {"email": VICTIM}),
+        ({"email_verified": True}, {"email": VICTIM, "email_verified": False}),
+        ({"email": VICTIM}, {"email_verified": True}),
+        ({"userinfo": {"sub": "x", "email": VICTIM, "email_verified": True}}, {"email": VICTIM}),
+    ],
+)
+def test_one_place_says_both_or_the_address_is_verified_by_neither(oidc, victim, signed, told):
+    oidc.tell("mallory", id_token=signed, **told)
+    answer = oidc.log_in("mallory")[1]
+    assert answer.status_code == 403
+    assert "with your mail address already" in answer.content.decode()
+    assert not SocialAccount.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("signed", "told"),
+    [
+        ({"email": VICTIM, "email_verified": True}, {}),
+        ({}, {"email": VICTIM, "email_verified": True}),
+        ({"email": VICTIM}, {"email": "Victim@Example.org", "email_verified": True}),
+        ({"email": VICTIM, "email_verified": True}, {"email": VICTIM, "email_verified": "true"}),
+    ],
+    ids=["ID token", "userinfo", "Okta", "Cognito"],
+)
+def test_what_providers_say_in_one_place_or_the_same_in_two_holds(oidc, victim, signed, told):
+    """Okta's ID token names the address alone; Cognito says `"true"` at userinfo."""
+    oidc.tell("v1", id_token=signed, **told)
+    client, _ = oidc.log_in("v1")
+    assert client.get("/account/").context["user"] == victim
+
+
+def test_groups_are_those_of_the_id_token_where_it_names_some(oidc, db):
+    for name in ("ops", "qa"):
+        ClaimedGroup.objects.create(claim=name, group=Group.objects.create(name=name))
+    oidc.tell("m1", id_token={"groups": ["ops"]}, groups=["qa"])
+    oidc.log_in("m1")
+    user = User.objects.get()
+    assert [group.name for group in user.groups.all()] == ["ops"]
+    oidc.tell("m1", id_token={"groups": []}, groups=["qa"])
+    oidc.log_in("m1")
+    assert not user.groups.exists()
+    oidc.tell("m1", groups=["qa"])
+    oidc.log_in("m1")
+    assert [group.name for group in user.groups.all()] == ["qa"]

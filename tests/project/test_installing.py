@@ -1,0 +1,189 @@
+"""What `pip install` of each documented combination brings is enough for what it promises."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.servers.stack import ROOT
+
+PAGE = ROOT / "docs/reference/compatibility.md"
+NOT_SERVED = {"dev", "model"}
+"""Files for the tests alone; the second is installed without what its packages need."""
+MODULES = ("project", "hitl", "runs", "checkpoints")
+SET = {
+    "mcp": {"WAYSTATION_MCP": "1"},
+    "otel": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+    "saml": {
+        "WAYSTATION_SAML_ISSUER": "https://idp.example",
+        "WAYSTATION_SAML_METADATA": "/nowhere/metadata.xml",
+    },
+    "sentry": {"SENTRY_DSN": "http://key@127.0.0.1:9/1"},
+}
+"""What has the product use an optional package from its start."""
+ALWAYS = {
+    "WAYSTATION_OIDC_ISSUER": "https://login.example",
+    "WAYSTATION_OIDC_CLIENT_ID": "waystation",
+    "WAYSTATION_OIDC_CLIENT_SECRET": "a secret of the tests",
+}
+"""A provider that needs no optional package."""
+
+
+def extras() -> dict[str, tuple[list[str], list[str]]]:
+    """By the page: each optional file, what it brings to import, and what of ours needs that."""
+    rows = re.findall(
+        r"^\| `requirements-(\w+)\.txt` \|[^|]*\|([^|]*)\|([^|]*)\|", PAGE.read_text(), re.MULTILINE
+    )
+    return {
+        name: (re.findall(r"`([\w.]+)`", brings), re.findall(r"`([\w.]+)`", needs))
+        for name, brings, needs in rows
+    }
+
+
+def combinations() -> dict[frozenset[str], str]:
+    """All that somebody may install by our words: none, each alone, what documents and the image
+    name together, and all.
+    """
+    names = {path.stem.removeprefix("requirements-") for path in ROOT.glob("requirements-*.txt")}
+    names -= NOT_SERVED
+    found = {frozenset[str](): "none", frozenset(names): "all"}
+    found |= {frozenset({name}): name for name in names}
+    dockerfile = ROOT / "project/shipping/Dockerfile"
+    documents = [dockerfile, ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
+    for line in "\n".join(path.read_text() for path in documents).splitlines():
+        named = {*re.findall(r"-r requirements-(\w+)\.txt", line)}
+        for words in [named, *map(str.split, re.findall(r'EXTRAS="([\w ]*)"', line))]:
+            if not NOT_SERVED & {*words}:
+                found.setdefault(frozenset(words), "-".join(sorted(words)))
+    return found
+
+
+def imported() -> set[str]:
+    """Packages of others that the product imports, wherever in a module; not for types alone."""
+    ours = {*MODULES, *sys.stdlib_module_names}
+    paths = (path for top in MODULES for path in (ROOT / top).rglob("*.py"))
+    return {name for path in paths for name in _imports(ast.parse(path.read_text()))} - ours
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    if isinstance(node, ast.ImportFrom) and node.module:
+        yield node.module.partition(".")[0]
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child)
+
+
+def test_the_page_names_every_optional_file_and_combination():
+    files = {path.stem.removeprefix("requirements-") for path in ROOT.glob("requirements-*.txt")}
+    assert set(extras()) == files - NOT_SERVED
+    assert files > NOT_SERVED
+
+
+def test_no_two_files_pin_different_versions():
+    """They are one resolution: each may be installed beside each other one."""
+    pins: dict[str, set[str]] = {}
+    for path in ROOT.glob("requirements*.txt"):
+        for line in path.read_text().splitlines():
+            if line and not line.startswith(("#", "-r ")):
+                name, _, version = line.partition("==")
+                assert version, f"{path.name}: {line} has no pin"
+                pins.setdefault(re.sub(r"\[.*\]", "", name).lower(), set()).add(version)
+    assert {name: many for name, many in pins.items() if len(many) > 1} == {}
+
+
+class Installation:
+    """A virtual environment with some of the optional files."""
+
+    def __init__(self, folder: Path, names: frozenset[str]) -> None:
+        self.folder, self.names = folder, names
+        self.venv, self.database = folder / "venv", folder / "waystation.sqlite3"
+        self.uv = str(Path(sys.executable).with_name("uv"))
+        folder.mkdir()
+
+    def make(self) -> None:
+        python = ["--python", sys.executable]
+        subprocess.run([self.uv, "venv", "-q", *python, self.venv], check=True)
+        self._install()
+
+    def make_on(self, other: Installation) -> None:
+        """Install what is optional beside what another environment has: it brings its bytecode,
+        and tables, which are the same whatever is optional.
+        """
+        shutil.copytree(other.venv, self.venv, symlinks=True, copy_function=os.link)
+        shutil.copyfile(other.database, self.database)
+        self._install()
+
+    def _install(self) -> None:
+        files = ["requirements.txt", *(f"requirements-{name}.txt" for name in sorted(self.names))]
+        words = [word for file in files for word in ("-r", file)]
+        python = str(self.venv / "bin/python")
+        install = [self.uv, "pip", "install", "-q", "--python", python, *words]
+        # the tests' environment has the same packages, so uv keeps them on this machine
+        if subprocess.run([*install, "--offline"], cwd=ROOT, capture_output=True).returncode:
+            subprocess.run(install, cwd=ROOT, check=True)
+
+    def tried(self, imports: set[str]) -> str:
+        """Try what it promises; give what is wrong."""
+        promised = extras()
+        absent = [promised[name] for name in promised if name not in self.names]
+        asked = {
+            "imports": sorted(imports),
+            "there": [one for name in sorted(self.names) for one in promised[name][0]],
+            "lacks": [one for brings, _ in absent for one in brings],
+            "without": [one for _, needs in absent for one in needs],
+        }
+        program = ROOT / "tests/programs/installed.py"
+        done = subprocess.run(
+            [self.venv / "bin/python", program, json.dumps(asked)],
+            cwd=ROOT,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+        )
+        return "" if done.returncode == 0 else f"{sorted(self.names)}\n{done.stdout}{done.stderr}"
+
+    def _environment(self) -> Mapping[str, str]:
+        here = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        mine = {key: value for name in self.names for key, value in SET.get(name, {}).items()}
+        return {
+            **here,
+            **ALWAYS,
+            **mine,
+            "DATABASE_URL": f"sqlite:///{self.database}",
+            "WAYSTATION_DATA": str(self.folder / "data"),
+        }
+
+
+@pytest.mark.stack
+def test_each_documented_combination_starts_and_does_what_it_promises(tmp_path):
+    """Issue 30, 8. The documented installation for production did not start: a library came along
+    with two optional files alone, and all that was ever tried had one of these.
+    """
+    found = [Installation(tmp_path / name, names) for names, name in combinations().items()]
+    imports = imported()
+    first, *others = found
+    assert not first.names
+
+    def problem_of(one: Installation) -> str:
+        one.make_on(first)
+        return one.tried(imports)
+
+    first.make()
+    problems = [first.tried(imports)]
+    if not problems[0]:
+        with ThreadPoolExecutor(2) as pool:
+            problems += pool.map(problem_of, others)
+    assert not any(problems), "\n\n".join(problem for problem in problems if problem)
