@@ -151,7 +151,9 @@ def _all(pause: Pause, decision: Mapping[str, Any]) -> Answer:
 def _of_calls(pause: Pause, given: Sequence[Any]) -> Answer:
     """A decision for each call; or what is said of all, where a page showed them as one."""
     match given:
-        case [{"type": "accept", "args": Mapping() as action}] if is_whole(action, pause):
+        case [{"type": "accept", "args": {"action": pause.step} as action}] if len(pause.calls) > 1:
+            if not is_whole(action, pause):
+                raise stale(pause)
             return Answer(APPROVE, VIA)
         case [{"type": "response" | "respond"} as only] if takes_feedback(pause):
             if words := message_of(only).strip():
