@@ -23,6 +23,8 @@ from checkpoints.database.people import User
 from hitl.decisions import tool_calls as decided_calls
 from hitl.decisions.answers import check_words
 from hitl.decisions.services import Answer, AnswerInvalid
+from hitl.doors.agui import running
+from hitl.doors.agui.running import Resume
 from hitl.doors.langgraph import interrupts, replies
 from hitl.doors.langgraph.calls import Reply
 from hitl.http.authentication import Caller
@@ -392,6 +394,15 @@ def test_what_was_decided_is_what_the_step_makes(asked, ana, count, risk):
     assert isinstance(state, Reply)
     assert state.data["values"]["words"] == {"c0": "It was sent by hand."}
     assert Decision.objects.get().intact
+
+
+def test_what_is_cancelled_over_ag_ui_rejects_every_call(asked, ana):
+    """One word there is on the whole question, as `false` is here."""
+    order = asked(wanted(2, "high"))
+    key = interrupts.id_of(pause_of(order))
+    given = Resume(interruptId=key, status="cancelled")
+    resume(order, ana, {key: running._answer(given)})
+    assert drive(order).status == "completed" and MADE == []
 
 
 def test_words_are_a_result_only_where_the_call_takes_them(asked, ana):
