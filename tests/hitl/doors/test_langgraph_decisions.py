@@ -244,7 +244,7 @@ def test_each_list_of_decisions_does_what_langchain_does_or_nothing(asked, count
 def _beside_langchain(pause: Pause, decisions: Sequence[Mapping[str, Any]]) -> str:
     count = len(pause.calls)
     told = at_langchain(count, decisions)
-    came = []
+    came: list[Any] = []
     for value in ({"decisions": list(decisions)}, list(decisions)):
         try:
             came.append(ours(pause, value))
@@ -351,12 +351,21 @@ def test_one_decision_is_none_on_two_calls(asked, ana):
             for named in (value, {interrupts.id_of(pause_of(order)): value}):
                 with pytest.raises(AnswerInvalid, match=words):
                     resume(order, ana, named)
-    for nothing in ({"decisions": []}, []):
+    empty: list[Any] = [{"decisions": []}, []]
+    for value in empty:
         with pytest.raises(AnswerInvalid, match=r"decisions \(0\)"):
-            resume(order, ana, nothing)
-    for odd in ({"decisions": True}, {"decisions": "approve"}, [[], []], ["approve", True], [None]):
+            resume(order, ana, value)
+    odd: list[Any] = [
+        {"decisions": True},
+        {"decisions": "approve"},
+        [[], []],
+        ["approve", True],
+        [None],
+        {"decisions": [{"type": "approve"}] * 2, "more": 1},
+    ]
+    for value in odd:
         with pytest.raises(AnswerInvalid):
-            resume(order, ana, odd)
+            resume(order, ana, value)
     assert not Decision.objects.exists() and MADE == []
 
 
