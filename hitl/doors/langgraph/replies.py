@@ -53,8 +53,12 @@ def check_shown(pause: Pause, value: Any, *, on_page: bool) -> None:
     A bare *Accept* of Agent Inbox says nothing of what was looked at; Agent Chat UI names the
     state that it shows (`on_page`), which is the same for all questions of child runs.
     """
-    if brought(_one(value)) is not None:
-        return  # `answer_to` holds it against the question
+    given = _one(value)
+    if (action := brought(given)) is not None:
+        # what is said of calls is held against each, by `answer_to`
+        if not pause.calls and not is_of(action, pause, edited=given["type"] == "edit"):
+            raise stale(pause)
+        return
     if (value == BARE and asked_else(pause)) or (on_page and asked_beside(pause)):
         raise stale(pause)
 
@@ -76,8 +80,11 @@ def answer_to(pause: Pause, value: Any) -> Answer:
     value = _one(value)
     if pause.calls and isinstance(value, list | Mapping) and not _is_native(value):
         return _of_calls(pause, value if isinstance(value, list) else [value])
-    if (action := brought(value)) and not is_of(action, pause, edited=value["type"] == "edit"):
-        raise stale(pause)
+    if (action := brought(value)) is not None:
+        edited = value["type"] == "edit"
+        # an interrupt's id says which question an edit is to, however its client calls that
+        if not is_of({**action, "action": pause.step} if edited else action, pause, edited=edited):
+            raise stale(pause)
     match value:
         case True | "APPROVE":
             return _all(pause, {"type": "approve"})

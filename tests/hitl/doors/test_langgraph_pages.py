@@ -326,3 +326,20 @@ def test_what_tools_said_is_a_message_behind_the_agents(question):
     assert shown == [("c1", "noon", "success"), ("c3", "No.", "error")]
     assert len({one["id"] for one in results}) == 2
     assert values_of(head, for_chat=False)["messages"] == [agent]
+
+
+def test_what_comes_back_by_an_interrupts_id_is_held_against_its_question_too(question, ana):
+    """By its id a question was approved whatever content came back as what had been looked at."""
+    order = question(["approve"])
+    pause = pause_of(order)
+    args = interrupts.value_of(pause)["action_request"]["args"]
+    key = interrupts.id_of(pause)
+    for other in ({"content": "Another plan."}, {"question": "Pay?"}):
+        accept = {"type": "accept", "args": {"action": pause.step, "args": {**args, **other}}}
+        for value in ([accept], accept, {"decisions": [accept]}):
+            with pytest.raises(StreamRefused, match="asks something else"):
+                resume(order, ana, {key: value})
+    assert not Decision.objects.exists()
+    accept = {"type": "accept", "args": {"action": pause.step, "args": args}}
+    resume(order, ana, {key: [accept]})
+    assert Decision.objects.get().action == "approve"
