@@ -90,17 +90,25 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
             raise CallsRefused(
                 f"The call {call.id}: {list(call.editable)} must be JSON pointers such as /subject."
             )
-        by_id[call.id] = {
-            "id": call.id,
-            "tool": call.tool,
-            "arguments": dict(call.arguments),
-            "preview": call.preview,
-            "risk": call.risk,
-            "editable": list(call.editable),
-            "schema": schemas.check(dict(call.schema)),
-            **({"answerable": True} if call.answerable else {}),
-        }
+        by_id[call.id] = {**told(call), "schema": schemas.check(dict(call.schema))}
     return list(by_id.values())
+
+
+def told(call: Call) -> dict[str, Any]:
+    """A call as JSON has it.
+
+    Whether it is answerable stands there where it is: digests of earlier versions know no such key.
+    """
+    return {
+        "id": call.id,
+        "tool": call.tool,
+        "arguments": dict(call.arguments),
+        "preview": call.preview,
+        "risk": call.risk,
+        "editable": list(call.editable),
+        "schema": dict(call.schema),
+        **({"answerable": True} if call.answerable else {}),
+    }
 
 
 def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -67,7 +67,11 @@ class ToolCard:
 
     @property
     def took(self) -> str:
-        if self.ms is None or abs(self.ms) > MOST_SPENT or self.status in {"running", "waiting"}:
+        if (
+            self.ms is None
+            or abs(self.ms) > MOST_SPENT
+            or self.status in {"running", "waiting", "answered"}
+        ):
             return ""
         return f"{self.ms} ms" if self.ms < 1_000 else f"{self.ms / 1_000:.1f} s"
 
