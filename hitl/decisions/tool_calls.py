@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints.state import redaction
+from hitl.models import Decision
 from runs.models import Pause
 from runs.workflows import tool_calls
 from runs.workflows.sequence import APPROVE
@@ -41,3 +42,11 @@ def decided(
         if pause.calls and action in {APPROVE, ANSWER}
         else {}
     )
+
+
+def answers(decision: Decision) -> list[tuple[str, str]]:
+    """The tools in whose place a person answered, each with the words."""
+    if decision.pause is None:
+        return []
+    calls = decided(decision.pause, decision.action, decision.payload).values()
+    return [(call["tool"], call["result"]) for call in calls if "result" in call]

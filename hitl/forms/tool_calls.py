@@ -1,5 +1,5 @@
 """The form of a question about tool calls: for each a choice, a reason, and fields for what may be
-edited. Works without JavaScript.
+edited, and for its result where a person may give that. Works without JavaScript.
 
 Like `json_schema`, it reads and judges nothing: what it makes of a browser's answer goes through
 the one validator.
@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 
 from hitl.forms.json_schema import SchemaForm
 from runs.models import Pause
-from runs.workflows.tool_calls import APPROVE, EDIT, REASON, REJECT
+from runs.workflows.tool_calls import APPROVE, EDIT, MADE, REASON, REJECT, RESPOND, RESULT
 
 PREFIX = "call"
 MOST_FIELDS = 100
@@ -62,9 +62,11 @@ class CallRow:
     name: str
     decision: str = ""
     reason: str = ""
+    result: str = ""
+    """What a person gives in the tool's place."""
     parts: list[EditablePart] = field(default_factory=list)
     errors: dict[str, list[str]] = field(default_factory=dict)
-    """`decision`, `arguments` or `reason` → sentences."""
+    """`decision`, `arguments`, `result` or `reason` → sentences."""
     first: str = ""
     """Which of these has the focus: of all calls, the first that is wrong."""
 
@@ -88,14 +90,20 @@ class CallRow:
     @property
     def changed(self) -> int:
         """How many of them were changed, where the call is made."""
-        return 0 if self.decision == REJECT else sum(part.changed for part in self.parts)
+        not_made = self.decision and self.decision not in MADE
+        return 0 if not_made else sum(part.changed for part in self.parts)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
         edits = [(EDIT, gettext("Approve with changes"))] if self.call["editable"] else []
-        return [(APPROVE, gettext("Approve")), *edits, (REJECT, gettext("Reject"))]
+        answers = [(RESPOND, gettext("Answer in its place"))] if self.answerable else []
+        return [(APPROVE, gettext("Approve")), *edits, *answers, (REJECT, gettext("Reject"))]
 
-    longest = REASON
+    @property
+    def answerable(self) -> bool:
+        return bool(self.call.get("answerable"))
+
+    longest, longest_result = REASON, RESULT
 
 
 class CallsForm:
@@ -119,6 +127,7 @@ class CallsForm:
         if self.data is not None:
             row.decision = self.data.get(f"{name}.decision", "")
             row.reason = self.data.get(f"{name}.reason", "")
+            row.result = self.data.get(f"{name}.result", "")
         return row
 
     def _part(self, arguments: Mapping[str, Any], pointer: str, name: str) -> EditablePart:
@@ -144,7 +153,9 @@ class CallsForm:
         wrong = next((row for row in self.rows if row.errors), None)
         if wrong is not None:
             wrong.first = next(
-                name for name in ("decision", "arguments", "reason") if name in wrong.errors
+                name
+                for name in ("decision", "arguments", "result", "reason")
+                if name in wrong.errors
             )
         return wrong is not None
 
@@ -162,9 +173,8 @@ class CallsForm:
                 left += texts
                 continue
             at = path.removeprefix(f"calls.{row.call['id']}").removeprefix(".").partition(".")[0]
-            row.errors.setdefault(at if at in {"reason", "arguments"} else "decision", []).extend(
-                texts
-            )
+            own = at if at in {"reason", "arguments", "result"} else "decision"
+            row.errors.setdefault(own, []).extend(texts)
         return left
 
 
@@ -196,6 +206,8 @@ def _answer(row: CallRow) -> dict[str, Any]:
     answer: dict[str, Any] = {"decision": row.decision} if row.decision else {}
     if row.reason.strip():
         answer["reason"] = row.reason.replace("\r\n", "\n").strip()
+    if row.answerable and row.result.strip():
+        answer["result"] = row.result.replace("\r\n", "\n").strip()
     changed = [part for part in row.parts if part.changed]
     if row.decision == EDIT or (row.decision == APPROVE and changed):
         answer["arguments"] = _edited(row.call["arguments"], changed)

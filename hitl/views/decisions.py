@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from hitl.decisions import receipts
+from hitl.decisions import receipts, tool_calls
 from hitl.decisions import undo as undoing
 from hitl.models import Via, Vote
 from hitl.views.cards import contents
@@ -35,6 +35,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         )
         if proof.decision.votes
         else [],
+        "answers": tool_calls.answers(proof.decision),
         "undone": getattr(proof.decision, "undone_by", None),
         "labels": pause.labels if pause else {},
         "home": home_of(pause.run) if pause else "",

@@ -25,7 +25,7 @@ from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus, RunEnded
 from runs.workflows.sequence import CANCEL
-from runs.workflows.tool_calls import REJECT, Call
+from runs.workflows.tool_calls import MADE, Call
 
 CALL = "call"
 """The id of the one call that a question is about."""
@@ -192,7 +192,7 @@ def _standing(pause: Pause, decision: Decision | None) -> AgentRequest:
             feedback=decision.feedback,
         )
     verdict = tool_calls.decided(pause, decision.action, decision.payload).get(CALL)
-    if verdict is None or verdict["decision"] == REJECT:
+    if verdict is None or verdict["decision"] not in MADE:
         reason = "" if verdict is None else verdict["reason"]
         return AgentRequest(
             pause=pause,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from django.conf import settings
@@ -126,7 +126,7 @@ class WaitRequest:
         lists = {
             "choices": [dict(choice) for choice in self.choices],
             "recipients": list(self.recipients),
-            "calls": [{**asdict(call), "editable": list(call.editable)} for call in self.calls],
+            "calls": [tool_calls.told(call) for call in self.calls],
         }
         return {**{column.name: getattr(self, column.name) for column in fields(self)}, **lists}
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runs.agents import tools
+from runs.agents import journal, tools
 from runs.agents.approval import Verdict
 from runs.agents.config import ASK_HUMAN
 from runs.agents.memory import AgentCheckpointState
 from runs.workflows import refusals
+from runs.workflows import tool_calls as decisions
 from runs.workflows.base import Ask, Call, Context, Report, State
 from runs.workflows.schemas import validate_resume_payload
 from runs.workflows.sequence import APPROVE
@@ -60,6 +61,16 @@ def about_calls(
         state, context, calls=[call for call, _ in wanted], report=report, update=update
     )
     return replace(asked, midway=True) if asked else None
+
+
+def not_made(context: Context, call: Call) -> dict[str, Any]:
+    """What became of a call that people decided and that is not made: a person answered in the
+    tool's place, or rejected it.
+    """
+    for given in decisions.answered(context, context.step, [call]):
+        return {**journal.ended("answered", given.result), "decision": given.decision_id}
+    why = decisions.rejected(context, context.step).get(call.id, "")
+    return journal.ended("rejected", f"A person rejected this call, so it was not made: {why}")
 
 
 def question_in(arguments: Any) -> dict[str, Any]:

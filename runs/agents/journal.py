@@ -32,7 +32,7 @@ CALL = "call/"
 """Before a call's id: the key of its record."""
 CUT = "\n...[truncated]...\n"
 
-Status = Literal["done", "failed", "rejected", "waiting"]
+Status = Literal["done", "failed", "rejected", "answered", "waiting"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class Journal:
     ) -> dict[str, Any]:
         """Record what became of a call, once, and tell of it; `work` gives it.
 
-        `decision` is what let it be made.
+        `decision` is what let it be made, or gave its result.
         """
         relied = {"decision": decision} if decision else {}
 

@@ -266,16 +266,11 @@ class Loop:
                 )
             )
         else:
-            why = decisions.rejected(self.context, self.context.step).get(call["id"], "")
-            results[call["id"]] = self._note(
-                call,
-                journal.ended(
-                    "rejected", f"A person rejected this call, so it was not made: {why}"
-                ),
-            )
+            results[call["id"]] = self._note(call, asking.not_made(self.context, prepared))
 
     def _note(self, call: Json, result: Json) -> Json:
-        return self.journal.note(call["id"], call["tool"], call["arguments"], lambda: result)
+        decision, named = result.get("decision", ""), (call["id"], call["tool"], call["arguments"])
+        return self.journal.note(*named, lambda: result, decision=decision)
 
     def _output(self, call: Json) -> Json:
         """Whether the final answer fits its schema; what does not is told to the model."""
@@ -430,6 +425,7 @@ def _shown(call: Json, result: Mapping[str, Any] | None) -> Json:
         "result": journal.shortened(came["result"]),
         "status": came["status"],
         "ms": came["ms"],
+        **({"decision": came["decision"]} if came.get("decision") else {}),
     }
     return {"id": call["id"], "tool": call["tool"], "arguments": call["arguments"], **outcome}
 

@@ -285,6 +285,7 @@ def calls_of(raised: Raised, asked: Wishes) -> list[Call]:
             preview=wish.description,
             editable=[""] if "edit" in wish.allowed else [],
             schema=wish.schema,
+            answerable="respond" in wish.allowed,
         )
         for name, wish in named(raised, asked).items()
     ]
@@ -441,14 +442,14 @@ def _decided(
     wanted = calls_of(raised, asked)
     if not tools.all_decided(context, step, wanted):
         return {}
-    approved = {call.id: call for call in tools.approved(context, step, wanted)}
     reasons = tools.rejected(context, step)
-    made: dict[str, Said] = {}
-    for call in wanted:
-        if (done := approved.get(call.id)) is not None:
-            made[call.id] = "edit" if done.edited else "approve", done.arguments, ""
-        else:
-            made[call.id] = "reject", call.arguments, reasons.get(call.id, "")
+    made: dict[str, Said] = {
+        call.id: ("reject", call.arguments, reasons.get(call.id, "")) for call in wanted
+    }
+    for done in tools.approved(context, step, wanted):
+        made[done.id] = "edit" if done.edited else "approve", done.arguments, ""
+    for given in tools.answered(context, step, wanted):
+        made[given.id] = "respond", {}, given.result
     return made
 
 

@@ -39,8 +39,10 @@ class ToolCall:
     arguments: Any = None
     result: str = ""
     status: str = ""
-    """`done failed rejected waiting`, or what else the step wrote."""
+    """`done failed rejected answered waiting`, or what else the step wrote."""
     ms: int | None = None
+    decision: str = ""
+    """Id of the decision that answered in the tool's place, as the step wrote it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +131,7 @@ def _call(one: Any) -> ToolCall | None:
         result="" if result is None else str(result),
         status=_words(one.get("status"), 40),
         ms=_number(one.get("ms")),
+        decision=_words(one.get("decision"), 60),
     )
 
 

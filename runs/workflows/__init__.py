@@ -77,7 +77,16 @@ from runs.workflows.registry import (
 )
 from runs.workflows.reviews.review import Actors, Deadline, Review, ReviewStage, Stage
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE, Choice
-from runs.workflows.tool_calls import RISKS, Approved, Call, CallsRefused, approved, rejected
+from runs.workflows.tool_calls import (
+    RISKS,
+    Answered,
+    Approved,
+    Call,
+    CallsRefused,
+    answered,
+    approved,
+    rejected,
+)
 from runs.workflows.wait_for_input import (
     ANSWER,
     TIMED_OUT,
@@ -94,6 +103,7 @@ __all__ = [
     "RISKS",
     "TIMED_OUT",
     "Actors",
+    "Answered",
     "Approval",
     "Approved",
     "Ask",
@@ -145,6 +155,7 @@ __all__ = [
     "Workflow",
     "WorkflowInvalid",
     "Workspace",
+    "answered",
     "approved",
     "ask_about_calls",
     "attachments",

@@ -2,10 +2,10 @@
 what a step may then do.
 
 A step asks with `Ask(calls=[Call(…), …])`. The answer decides every call: approve it, approve it
-with other arguments where its `editable` paths allow them, or reject it with a reason. What was
-decided is looked up in the ledger (`Context.decided_calls`), and a step acts on `approved` alone,
-so that no rejected call is ever made (F5). Of a state nothing is believed: anybody who may write
-one could approve.
+with other arguments where its `editable` paths allow them, reject it with a reason, or give its
+result in the tool's place where it is `answerable`. What was decided is looked up in the ledger
+(`Context.decided_calls`), and a step makes `approved` ones alone, so that no rejected call is ever
+made (F5). Of a state nothing is believed: anybody who may write one could approve.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ DECISIONS = "call_decisions"
 
 It means nothing any more, and nobody may write it.
 """
-APPROVE, EDIT, REJECT = "approve", "edit", "reject"
+APPROVE, EDIT, REJECT, RESPOND = "approve", "edit", "reject", "respond"
+MADE = frozenset({APPROVE, EDIT})
+"""Decisions that let a call be made."""
 ANSWER = "answer"
 """The way out of a question that decides calls one by one."""
 MAX_CALLS = 50
 LONGEST_ID = 128
 RISKS = ("low", "normal", "high")
 REASON = 4_000
+RESULT = 20_000
+"""Characters of what a person gives as a call's result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,10 @@ class Call:
     """
     schema: Mapping[str, Any] = field(default_factory=dict)
     """JSON Schema of the arguments, which edited ones must fit."""
+    answerable: bool = False
+    """Whether a person may give the call's result in words. The tool is not called then, and the
+    step reads the words from `answered`.
+    """
 
 
 class CallsRefused(Exception):
@@ -82,16 +90,25 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
             raise CallsRefused(
                 f"The call {call.id}: {list(call.editable)} must be JSON pointers such as /subject."
             )
-        by_id[call.id] = {
-            "id": call.id,
-            "tool": call.tool,
-            "arguments": dict(call.arguments),
-            "preview": call.preview,
-            "risk": call.risk,
-            "editable": list(call.editable),
-            "schema": schemas.check(dict(call.schema)),
-        }
+        by_id[call.id] = {**told(call), "schema": schemas.check(dict(call.schema))}
     return list(by_id.values())
+
+
+def told(call: Call) -> dict[str, Any]:
+    """A call as JSON has it.
+
+    Whether it is answerable stands there where it is: digests of earlier versions know no such key.
+    """
+    return {
+        "id": call.id,
+        "tool": call.tool,
+        "arguments": dict(call.arguments),
+        "preview": call.preview,
+        "risk": call.risk,
+        "editable": list(call.editable),
+        "schema": dict(call.schema),
+        **({"answerable": True} if call.answerable else {}),
+    }
 
 
 def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -124,18 +141,26 @@ def ways_out(
 
 
 def _one(call: Mapping[str, Any]) -> dict[str, Any]:
-    own = {"arguments": {"type": "object"}} if call["editable"] else {}
+    own: dict[str, Any] = {"arguments": {"type": "object"}} if call["editable"] else {}
+    if call.get("answerable"):
+        own["result"] = {"type": "string", "maxLength": RESULT}
     return {
         "type": "object",
         "title": call["tool"],
         "properties": {
-            "decision": {"enum": [APPROVE, EDIT, REJECT] if own else [APPROVE, REJECT]},
+            "decision": {"enum": allowed(call)},
             **own,
             "reason": {"type": "string", "maxLength": REASON},
         },
         "required": ["decision"],
         "additionalProperties": False,
     }
+
+
+def allowed(call: Mapping[str, Any]) -> list[str]:
+    """What may be decided of a call, as `kept` gave it."""
+    may = {EDIT: call["editable"], RESPOND: call.get("answerable")}
+    return [word for word in (APPROVE, EDIT, REJECT, RESPOND) if may.get(word, True)]
 
 
 def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -147,6 +172,10 @@ def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> di
         answer, path = payload["calls"][call["id"]], f"calls.{call['id']}"
         edited = answer.get("arguments")
         match answer["decision"]:
+            case "respond" if not answer.get("result", "").strip():
+                errors[f"{path}.result"] = ["Say what the call's result is."]
+            case "approve" | "edit" | "reject" if answer.get("result", "").strip():
+                errors[f"{path}.result"] = ["A result of your own is taken with `respond` alone."]
             case "reject" if not answer.get("reason", "").strip():
                 errors[f"{path}.reason"] = ["Say why this call is rejected."]
             case "edit" if edited is None:
@@ -154,7 +183,7 @@ def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> di
             case "edit":
                 if refusal := _refused(call, edited):
                     errors[f"{path}.arguments"] = refusal
-            case "approve" if edited is not None and not _same(edited, call["arguments"]):
+            case "approve" if edited is not None and not same(edited, call["arguments"]):
                 errors[f"{path}.arguments"] = [
                     (
                         "Approved as it stands, a call keeps its arguments; decide `edit` to "
@@ -209,7 +238,8 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Whether two arguments are equal as JSON has it."""
     return next(_changes(one, other), None) is None
 
 
@@ -225,7 +255,7 @@ def decided(
     calls_decided = {}
     for call in calls:
         answer = {"decision": APPROVE} if payload is None else payload["calls"][call["id"]]
-        changed = answer["decision"] == EDIT and not _same(answer["arguments"], call["arguments"])
+        changed = answer["decision"] == EDIT and not same(answer["arguments"], call["arguments"])
         calls_decided[call["id"]] = {
             "decision": APPROVE
             if answer["decision"] == EDIT and not changed
@@ -234,6 +264,7 @@ def decided(
             "arguments": answer["arguments"] if changed else call["arguments"],
             "reason": answer.get("reason", "").strip(),
             **({"asked": call["arguments"]} if changed else {}),
+            **({"result": answer["result"]} if answer["decision"] == RESPOND else {}),
         }
     return calls_decided
 
@@ -244,7 +275,7 @@ class CallContext(Protocol):
     @property
     def decided_calls(self) -> Callable[[str], Mapping[str, Mapping[str, Any]]]:
         """Step → id of a call → `{"decision", "tool", "arguments", "reason", "decision_id"}`, and
-        `asked` where arguments were changed.
+        `asked` where arguments were changed, `result` where the decision is `respond`.
         """
 
 
@@ -289,7 +320,35 @@ def approved(
             decision_id=call.get("decision_id", ""),
         )
         for name, call in wanted
-        if call["decision"] in {APPROVE, EDIT} and (about is None or _is_about(call, about[name]))
+        if call["decision"] in MADE and (about is None or _is_about(call, about[name]))
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """A call that a person answered in the tool's place."""
+
+    id: str
+    tool: str
+    result: str
+    """The person's words."""
+    decision_id: str = ""
+
+
+def answered(context: CallContext, step: str, calls: Sequence[Call]) -> list[Answered]:
+    """Those of these calls, with these arguments, that people answered in the tool's place."""
+    known = context.decided_calls(step)
+    return [
+        Answered(
+            id=call.id,
+            tool=call.tool,
+            result=answer["result"],
+            decision_id=answer.get("decision_id", ""),
+        )
+        for call in calls
+        if (answer := known.get(call.id)) is not None
+        and answer["decision"] == RESPOND
+        and _is_about(answer, call)
     ]
 
 
@@ -309,4 +368,4 @@ def all_decided(context: CallContext, step: str, calls: Sequence[Call]) -> bool:
 
 
 def _is_about(one: Mapping[str, Any], call: Call) -> bool:
-    return one["tool"] == call.tool and _same(one.get("asked", one["arguments"]), call.arguments)
+    return one["tool"] == call.tool and same(one.get("asked", one["arguments"]), call.arguments)

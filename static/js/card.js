@@ -83,7 +83,8 @@ const withEdits = (count, edits) => ngettext("with %(edits)s edit", "with %(edit
 /** What the server puts behind a button's name where the page comes back with edits. */
 const SUFFIX = new RegExp(` (?:${[1, 2].map((count) => withEdits(count, "\\d+")).join("|")})$`);
 
-const isRejected = (call) => call.querySelector('[type="radio"][value="reject"]')?.checked;
+/** Whether the call is rejected, or answered in the tool's place. */
+const isNotMade = (call) => Boolean(call.querySelector('[type="radio"]:is([value="reject"], [value="respond"]):checked'));
 
 /** The main button says what it does: with the text and the arguments as they were asked, or as they were edited. */
 function showEdit() {
@@ -92,7 +93,7 @@ function showEdit() {
   if (button) button.hidden = !edits;
   for (const call of document.querySelectorAll(".call")) {
     const changed = [...call.querySelectorAll("[data-part] textarea")].filter(words.isEdited).length;
-    if (!isRejected(call)) edits += changed;
+    if (!isNotMade(call)) edits += changed;
     const back = call.querySelector("[data-reset-call]");
     if (back) back.hidden = !changed;
   }
@@ -106,7 +107,7 @@ function showEdit() {
 /** Who edits an argument wants the call made so. */
 function chooseEdit(field) {
   const call = field.closest(".call"), choice = call.querySelector('[type="radio"][value="edit"]');
-  if (choice && words.isEdited(field) && !isRejected(call)) choice.checked = true;
+  if (choice && words.isEdited(field) && !isNotMade(call)) choice.checked = true;
 }
 
 /** The arguments of a call as they were asked again; the button, which goes, gives the focus to them. */

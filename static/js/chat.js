@@ -11,7 +11,7 @@ import { saveCheckpoint, savedCheckpoint } from "./run-stream.js";
 /** Events that are shown at once, without asking for the page. */
 export const SPOKEN = new Set(["streaming_chunk", "tool_call_started", "tool_call_completed"]);
 const LONGEST = 10_000;
-const STATUSES = { done: gettext("Done"), failed: gettext("Failed"), rejected: gettext("Rejected"), running: gettext("Running") };
+const STATUSES = { done: gettext("Done"), failed: gettext("Failed"), rejected: gettext("Rejected"), answered: gettext("Answered by a person"), running: gettext("Running") };
 const NEAR = 120;
 
 /** @type {(html: string) => boolean} */

@@ -66,7 +66,8 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     calls = serializers.ListField(
         child=serializers.DictField(),
         help_text=(
-            "Tool calls to decide one by one: id, tool, arguments, preview, risk, editable, schema."
+            "Tool calls to decide one by one: id, tool, arguments, preview, risk, editable, "
+            "schema; and `answerable` where a person may give the result in the tool's place."
         ),
     )
     bare = serializers.ListField(

@@ -34,7 +34,9 @@ class ToolCallOut(serializers.Serializer[Any]):
     tool = serializers.CharField()
     arguments = serializers.JSONField(allow_null=True)
     result = serializers.CharField()
-    status = serializers.CharField(help_text="done, failed, rejected or waiting.")
+    status = serializers.CharField(
+        help_text="done, failed, rejected, answered (by a person, in the tool's place) or waiting."
+    )
     ms = serializers.IntegerField(allow_null=True, help_text="How long it took.")
 
 

@@ -105,7 +105,7 @@ def _wish(given: RunIn) -> dict[str, Any]:
 
 
 def _answer(each: Resume) -> Any:
-    return {"type": "ignore"} if each.status == "cancelled" else each.payload
+    return False if each.status == "cancelled" else each.payload
 
 
 async def _frames(telling: Telling, segment: Segment) -> AsyncGenerator[list[bytes], None]:

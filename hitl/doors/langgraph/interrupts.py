@@ -15,6 +15,7 @@ from django.db.models import Q
 from hitl.outbound.links import absolute
 from hitl.rendering.links import place_of, root_of
 from runs.models import Pause, Run
+from runs.workflows import tool_calls
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
@@ -60,17 +61,17 @@ def listed(pause: Pause) -> dict[str, Any]:
     """The interrupt in a list of threads: as `HumanInterrupt` alone, for a page that is offered
     both takes the other, and lacks a button of it.
 
-    What may be edited comes back with an *Accept*, and so says what was looked at: on a thread that
-    has asked something else, all may be. A change that the question does not allow is refused.
+    What may be edited comes back with an *Accept*, and so says what was looked at: of several
+    calls, and on a thread that has asked something else, all may be. A change that the question
+    does not allow is refused.
     """
-    asked = _asked(pause)
-    if asked_else(pause):
-        for one in asked:
-            config = one["config"]
-            if config["allow_accept"] and not config["allow_edit"]:
-                one["description"] += f"\n\n{AS_SHOWN}"
-                config["allow_edit"] = True
-    return {**shown(pause), "value": asked[0] if len(asked) == 1 else asked}
+    several = len(pause.calls) > 1
+    one = _of_calls(pause) if several else _asked(pause)[0]
+    config = one["config"]
+    if (several or asked_else(pause)) and config["allow_accept"] and not config["allow_edit"]:
+        one["description"] += f"\n\n{AS_SHOWN}"
+        config["allow_edit"] = True
+    return {**shown(pause), "value": one}
 
 
 def asked_else(pause: Pause) -> bool:
@@ -98,17 +99,35 @@ def is_of(action: Mapping[str, Any], pause: Pause, *, edited: bool) -> bool:
     Args:
         edited: whether what may be edited of it may be another one by now.
     """
-    name, args = action.get("action", action.get("name")), action.get("args")
+    name = action.get("action", action.get("name", pause.step))
+    args = action.get("args")
     if not isinstance(args, Mapping):
         return False
+    if is_whole(action, pause):
+        return True
     if pause.calls:
-        return any(
-            call["tool"] == name
-            and (edited or as_told(call["arguments"], args) == call["arguments"])
-            for call in pause.calls
-        )
+        return any(is_call(action, call, edited=edited) for call in pause.calls)
     told = {"question": pause.question, **({} if edited else {"content": pause.content})}
     return name == pause.step and all(args.get(key, text) == text for key, text in told.items())
+
+
+def is_call(action: Mapping[str, Any], call: Mapping[str, Any], *, edited: bool) -> bool:
+    """Whether what a page brings back is what it shows of this call: its tool, and its arguments
+    where they were not `edited`. What is left out is not held against it.
+    """
+    name = action.get("action", action.get("name", call["tool"]))
+    args = action.get("args", call["arguments"])
+    told = as_told(call["arguments"], args)
+    return bool(name == call["tool"] and (edited or tool_calls.same(told, call["arguments"])))
+
+
+def is_whole(action: Mapping[str, Any], pause: Pause) -> bool:
+    """Whether what a page brings back is all of several calls, as a list of threads shows them."""
+    if len(pause.calls) < 2:
+        return False
+    shown = _of_calls(pause)["action_request"]
+    told = as_told(shown["args"], action.get("args"))
+    return action.get("action") == shown["action"] and tool_calls.same(told, shown["args"])
 
 
 def as_told(before: Any, given: Any) -> Any:
@@ -162,18 +181,62 @@ def _of_question(pause: Pause) -> dict[str, Any]:
 
 
 def _of_call(pause: Pause, call: dict[str, Any]) -> dict[str, Any]:
-    # a page that shows the first of several decides them all: it shows what they are
+    # whoever decides one of several sees what the others are
     others = [_written(one) for one in pause.calls] if len(pause.calls) > 1 else []
+    may = allowed(pause, call)
     return {
         "action_request": {"action": call["tool"], "args": call["arguments"]},
         "config": {
             "allow_accept": True,
-            "allow_edit": bool(call["editable"]),
-            "allow_respond": True,
+            "allow_edit": tool_calls.EDIT in may,
+            "allow_respond": tool_calls.RESPOND in may,
             "allow_ignore": True,
         },
         "description": "\n\n".join(filter(None, [_words(pause), *others, call["preview"]])),
     }
+
+
+def _of_calls(pause: Pause) -> dict[str, Any]:
+    """Several calls as the one interrupt that a page shows and answers: approved all at once, where
+    that may be, or looked at elsewhere.
+    """
+    calls = [{"action": call["tool"], "args": call["arguments"]} for call in pause.calls]
+    return {
+        "action_request": {
+            "action": pause.step,
+            "args": {
+                "question": pause.question,
+                "content": pause.content,
+                "revision": pause.revision,
+                "calls": calls,
+            },
+        },
+        "config": {
+            "allow_accept": APPROVE in pause.ways,
+            "allow_edit": False,
+            "allow_respond": False,
+            "allow_ignore": False,
+        },
+        "description": "\n\n".join(
+            [_words(pause)]
+            + [text for call in pause.calls for text in (_written(call), call["preview"]) if text]
+        ),
+    }
+
+
+def allowed(pause: Pause, call: Mapping[str, Any]) -> list[str]:
+    """What may be decided of a call, in LangChain's words."""
+    may = tool_calls.allowed(call)
+    return [*may, tool_calls.RESPOND] if takes_feedback(pause) else may
+
+
+def takes_feedback(pause: Pause) -> bool:
+    """Whether the question about a call takes words as a whole, as of a graph that asks again."""
+    return (
+        REVISE in pause.ways
+        and len(pause.calls) == 1
+        and tool_calls.RESPOND not in tool_calls.allowed(pause.calls[0])
+    )
 
 
 def _written(call: dict[str, Any]) -> str:
@@ -195,9 +258,10 @@ def _config(pause: Pause, asked: dict[str, Any]) -> dict[str, Any]:
         "approve": config["allow_accept"],
         "edit": config["allow_edit"] or takes_words(pause),
         "reject": True,
+        "respond": config["allow_respond"] and bool(pause.calls),
     }
-    allowed = [word for word, allows in may.items() if allows]
-    return {"action_name": asked["action_request"]["action"], "allowed_decisions": allowed}
+    words = [word for word, allows in may.items() if allows]
+    return {"action_name": asked["action_request"]["action"], "allowed_decisions": words}
 
 
 def takes_words(pause: Pause) -> bool:

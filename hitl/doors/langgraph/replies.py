@@ -11,28 +11,28 @@ from dataclasses import replace
 from typing import Any
 
 from hitl.decisions.services import Answer, AnswerInvalid
+from hitl.doors.langgraph import decisions
+from hitl.doors.langgraph.decisions import arguments_of, brought, message_of, stale
 from hitl.doors.langgraph.interrupts import (
     as_told,
     asked_beside,
     asked_else,
     is_of,
+    is_whole,
+    takes_feedback,
     takes_words,
 )
-from hitl.live.pump import StreamRefused
 from hitl.models import Via
-from hitl.outbound.links import absolute
-from hitl.rendering.links import place_of
 from runs.models import Pause
 from runs.states import STOPS
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
-from runs.workflows.tool_calls import EDIT, REJECT
+from runs.workflows.tool_calls import REJECT
 from runs.workflows.wait_for_input import ANSWER
 
 VIA = Via.LANGGRAPH
 NATIVE = frozenset({"decision", "feedback", "input", "revision", "content"})
 BARE = [{"type": "accept", "args": None}]
 """An *Accept* of Agent Inbox where nothing can be edited."""
-IGNORED = "Ignored by the client."
 
 
 def meant(pauses: Sequence[Pause], value: Any) -> Pause | None:
@@ -40,7 +40,7 @@ def meant(pauses: Sequence[Pause], value: Any) -> Pause | None:
     and of no other.
     """
     given = _one(value)
-    if (action := _brought(given)) is None:
+    if (action := brought(given)) is None:
         return None
     edited = given["type"] == "edit"
     fitting = [pause for pause in pauses if is_of(action, pause, edited=edited)]
@@ -48,34 +48,19 @@ def meant(pauses: Sequence[Pause], value: Any) -> Pause | None:
 
 
 def check_shown(pause: Pause, value: Any, *, on_page: bool) -> None:
-    """Raise StreamRefused where a page showed another question than this one, or may have.
+    """Raise StreamRefused where a page may have shown another question than this one.
 
     A bare *Accept* of Agent Inbox says nothing of what was looked at; Agent Chat UI names the
     state that it shows (`on_page`), which is the same for all questions of child runs.
     """
     given = _one(value)
-    action = _brought(given)
-    if action is not None:
-        stale = not is_of(action, pause, edited=given["type"] == "edit")
-    else:
-        stale = (value == BARE and asked_else(pause)) or (on_page and asked_beside(pause))
-    if stale:
-        raise StreamRefused(
-            409,
-            "stale",
-            "Nothing was decided: this thread asks something else by now, or may. Look again, and "
-            f"answer that: {absolute(place_of(pause))}",
-        )
-
-
-def _brought(value: Any) -> Mapping[str, Any] | None:
-    """What an accept or an edit brings back of the question that a page showed."""
-    if not isinstance(value, Mapping) or value.get("type") not in {"accept", "edit"}:
-        return None
-    action = value.get("edited_action", value.get("args"))
-    if not isinstance(action, Mapping) or not isinstance(action.get("args"), Mapping):
-        return None
-    return action if "action" in action or "name" in action else None
+    if (action := brought(given)) is not None:
+        # what is said of calls is held against each, by `answer_to`
+        if not pause.calls and not is_of(action, pause, edited=given["type"] == "edit"):
+            raise stale(pause)
+        return
+    if (value == BARE and asked_else(pause)) or (on_page and asked_beside(pause)):
+        raise stale(pause)
 
 
 def _one(value: Any) -> Any:
@@ -83,32 +68,47 @@ def _one(value: Any) -> Any:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict) and set(value) == {"decisions"}:
-        value = value["decisions"]
+        value = value["decisions"] if isinstance(value["decisions"], list) else None
         value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return value
 
 
 def answer_to(pause: Pause, value: Any) -> Answer:
-    """Raises AnswerInvalid where it is none."""
+    """Raises AnswerInvalid where it is none, and StreamRefused where it brings back what the
+    question does not ask.
+    """
     value = _one(value)
+    if pause.calls and isinstance(value, list | Mapping) and not _is_native(value):
+        return _of_calls(pause, value if isinstance(value, list) else [value])
+    if (action := brought(value)) is not None:
+        edited = value["type"] == "edit"
+        # an interrupt's id says which question an edit is to, however its client calls that
+        if not is_of({**action, "action": pause.step} if edited else action, pause, edited=edited):
+            raise stale(pause)
     match value:
-        case list():
-            return _of_calls(pause, value)
         case True | "APPROVE":
-            return _verdict(pause, {"type": "approve"})
+            return _all(pause, {"type": "approve"})
         case False | "REJECT":
-            return _verdict(pause, {"type": "ignore"})
+            return _all(pause, {"type": "ignore"})
         case str():
             return _words(pause, value)
-        case {"decision": str()} if set(value) <= NATIVE:
+        case dict() if _is_native(value):
             return _native(value)
         case {"type": str()}:
             return _verdict(pause, value)
-        case dict() if pause.required_inputs and not pause.calls:
+        case dict() if pause.required_inputs:
             return Answer(_with_data(pause), VIA, payload=value)
         case dict() if pause.phase in STOPS:
             return Answer(APPROVE, VIA, update=value)
     raise _unfit(pause)
+
+
+def _is_native(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("decision"), str)
+        and set(value) <= NATIVE
+    )
 
 
 def _native(value: Mapping[str, Any]) -> Answer:
@@ -131,36 +131,43 @@ def _native(value: Mapping[str, Any]) -> Answer:
 def _verdict(pause: Pause, value: Mapping[str, Any]) -> Answer:
     """One decision of `HumanResponse` or `HITLResponse`."""
     kind = value["type"]
-    if kind in {"response", "respond"}:
-        return _words(pause, value.get("args", value.get("message")))
-    if pause.calls:
-        if len(pause.calls) > 1 and kind in {"accept", "approve"}:
-            return Answer(APPROVE, VIA)  # of all at once, where the question has that
-        return _of_calls(pause, [value] * len(pause.calls) if kind != "edit" else [value])
     match kind:
+        case "response" | "respond":
+            return _words(pause, value.get("args", value.get("message")))
         case "accept" | "approve":
-            return Answer(APPROVE, VIA, revision=_revision(_arguments(value)))
+            return Answer(APPROVE, VIA, revision=_revision(arguments_of(value)))
         case "edit":
-            return _edited(pause, _arguments(value))
-        case "reject" if pause.may_revise and REJECT not in pause.ways and _message(value):
-            return Answer(REVISE, VIA, feedback=_message(value))
+            return _edited(pause, arguments_of(value))
+        case "reject" if pause.may_revise and REJECT not in pause.ways and message_of(value):
+            return Answer(REVISE, VIA, feedback=message_of(value))
         case "ignore" | "reject":
             action = REJECT if REJECT in pause.ways else CANCEL
-            return Answer(action, VIA, feedback=_message(value))
+            return Answer(action, VIA, feedback=message_of(value))
     raise _unfit(pause)
 
 
-def _message(value: Mapping[str, Any]) -> str:
-    words = value.get("message", value.get("args"))
-    return words if isinstance(words, str) else ""
+def _all(pause: Pause, decision: Mapping[str, Any]) -> Answer:
+    """A word that is about the question as a whole: about each of its calls."""
+    if not pause.calls:
+        return _verdict(pause, decision)
+    if decision["type"] == "approve" and len(pause.calls) > 1:
+        return Answer(APPROVE, VIA)  # where the question has that
+    return _of_calls(pause, [decision] * len(pause.calls))
 
 
-def _arguments(value: Mapping[str, Any]) -> Any:
-    """The arguments of an edit, in either dialect."""
-    action = value.get("edited_action", value.get("args"))
-    if isinstance(action, Mapping) and isinstance(action.get("args"), Mapping):
-        return dict(action["args"])
-    return action
+def _of_calls(pause: Pause, given: Sequence[Any]) -> Answer:
+    """A decision for each call; or what is said of all, where a page showed them as one."""
+    match given:
+        case [{"type": "accept", "args": {"action": pause.step} as action}] if len(pause.calls) > 1:
+            if not is_whole(action, pause):
+                raise stale(pause)
+            return Answer(APPROVE, VIA)
+        case [{"type": "response" | "respond"} as only] if takes_feedback(pause):
+            if words := message_of(only).strip():
+                return Answer(REVISE, VIA, feedback=words)
+    if not all(isinstance(one, Mapping) and isinstance(one.get("type"), str) for one in given):
+        raise _unfit(pause)
+    return Answer(ANSWER, VIA, payload={"calls": decisions.on_calls(pause, given)})
 
 
 def _revision(arguments: Any) -> int | None:
@@ -190,10 +197,7 @@ def _words(pause: Pause, text: Any) -> Answer:
     if not isinstance(text, str) or not text.strip():
         raise _unfit(pause)
     if pause.calls:
-        reject = {"type": "reject", "message": text}
-        if REVISE in pause.ways:
-            return Answer(REVISE, VIA, feedback=text)
-        return _of_calls(pause, [reject] * len(pause.calls))
+        return _of_calls(pause, [{"type": "respond", "message": text}])
     needed = pause.required_inputs.get("required", []) if pause.required_inputs else []
     if pause.required_inputs and len(needed) == 1:
         return Answer(_with_data(pause), VIA, payload={needed[0]: text})
@@ -203,31 +207,6 @@ def _words(pause: Pause, text: Any) -> Answer:
     if REVISE in pause.ways:
         return Answer(REVISE, VIA, feedback=text)
     raise _unfit(pause)
-
-
-def _of_calls(pause: Pause, decisions: list[Any]) -> Answer:
-    """A decision on each call, in their order."""
-    if len(decisions) != len(pause.calls):
-        raise _unfit(pause)
-    each: dict[str, Any] = {}
-    for call, value in zip(pause.calls, decisions, strict=True):
-        match value:
-            case {"type": "accept" | "approve"}:
-                each[call["id"]] = {"decision": APPROVE}
-            case {"type": "edit"} if isinstance(given := _arguments(value), Mapping):
-                before = dict(call["arguments"])
-                edited = {name: as_told(before.get(name, ""), one) for name, one in given.items()}
-                each[call["id"]] = (
-                    {"decision": EDIT, "arguments": edited}
-                    if edited != before
-                    else {"decision": APPROVE}
-                )
-            case {"type": "ignore" | "reject" | "response" | "respond"}:
-                reason = _message(value) or IGNORED
-                each[call["id"]] = {"decision": REJECT, "reason": reason}
-            case _:
-                raise _unfit(pause)
-    return Answer(ANSWER, VIA, payload={"calls": each})
 
 
 def _with_data(pause: Pause) -> str:

@@ -11,7 +11,7 @@ from checkpoints.models import Checkpoint
 
 ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "tool": "tool"}
 """Role of a message of a state → its type at LangChain."""
-ENDS = {"done": "success", "failed": "error", "rejected": "error"}
+ENDS = {"done": "success", "answered": "success", "failed": "error", "rejected": "error"}
 """How a tool's call of an agent ended → the same at LangChain."""
 
 

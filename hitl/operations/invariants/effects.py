@@ -323,7 +323,7 @@ def _may_have_been_called(
     whole = _whole(call.get("arguments"))
     same = whole is None or approval.same(whole, decided.get("arguments"))
     return (
-        decided.get("decision") in {tool_calls.APPROVE, tool_calls.EDIT}
+        decided.get("decision") in tool_calls.MADE
         and decided.get("tool") == call.get("tool")
         and same
     )

@@ -30,7 +30,7 @@ from runs.states import PauseStatus
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE
 from runs.workflows.tool_calls import APPROVE as CALLED
-from runs.workflows.tool_calls import EDIT, REJECT
+from runs.workflows.tool_calls import EDIT, REJECT, RESPOND
 
 SURE = "sure"
 """The posted field that says that this page was seen."""
@@ -166,13 +166,14 @@ def about(pause: Pause) -> str:
 
 def is_high(pause: Pause, payload: Any) -> bool:
     """Whether this answer, which lets the run go on, does what is of high risk: not where it
-    rejects each such call.
+    rejects each such call, or answers it in the tool's place.
     """
     if pause.risk != "high" or pause.review.get("risk") == "high" or payload is None:
         return pause.risk == "high"
     given = payload["calls"]
     return any(
-        call["risk"] == "high" and given.get(call["id"], {}).get("decision") != REJECT
+        call["risk"] == "high"
+        and given.get(call["id"], {}).get("decision") not in {REJECT, RESPOND}
         for call in pause.calls
     )
 
@@ -206,6 +207,7 @@ def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
         CALLED: gettext("%(tool)s is called as it stands."),
         EDIT: gettext("%(tool)s is called with your changes."),
         REJECT: gettext("%(tool)s is not called."),
+        RESPOND: gettext("%(tool)s is not called; your words are its result."),
     }
     for call in pause.calls:
         decision = given.get(call["id"], {}).get("decision", CALLED)

@@ -15,7 +15,7 @@ from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from runs.models import Pause
 from runs.workflows.sequence import REVISE
-from runs.workflows.tool_calls import REJECT
+from runs.workflows.tool_calls import REJECT, RESPOND
 
 Words = list[tuple[str, str]]
 """What a field is called, and what was typed into it."""
@@ -84,14 +84,14 @@ def left_by(
     left = [(label, text) for label, text in left if text.strip()]
     if not pause.wants_data(action):
         return left + _data(pause, inputs, known)
-    rejected = (
-        [row for row in inputs.rows if row.decision == REJECT]
+    not_made = (
+        [row for row in inputs.rows if row.decision in {REJECT, RESPOND}]
         if isinstance(inputs, CallsForm)
         else []
     )
     return left + [
         (f"{row.call['tool']}: {part.label}", part.text)
-        for row in rejected
+        for row in not_made
         for part in row.parts
         if part.text.strip() != part.before.strip()
     ]
@@ -117,6 +117,7 @@ def _entries(form: SchemaForm | CallsForm | None) -> Iterator[tuple[str, str, st
             tool = row.call["tool"]
             yield f"{row.name}.decision", tool, dict(row.choices).get(row.decision, "")
             yield f"{row.name}.reason", f"{tool}: reason", row.reason
+            yield f"{row.name}.result", f"{tool}: result", row.result
             yield from ((part.name, f"{tool}: {part.label}", part.text) for part in row.parts)
     elif form is not None:
         for field in form.root.each():

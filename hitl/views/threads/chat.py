@@ -5,13 +5,16 @@ what it cost, what waits to be said.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.translation import gettext, gettext_lazy
 
+from checkpoints import ids
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from hitl.models import Decision
 from hitl.rendering.paging import ListAddress, ListPage, NoSuchPlace
 from hitl.views import family
 from runs.agents import model
@@ -37,6 +40,7 @@ STATUSES = {
     "done": gettext_lazy("Done"),
     "failed": gettext_lazy("Failed"),
     "rejected": gettext_lazy("Rejected"),
+    "answered": gettext_lazy("Answered by a person"),
     "waiting": gettext_lazy("Waiting for a person"),
     "running": gettext_lazy("Running"),
 }
@@ -52,14 +56,22 @@ class ToolCard:
     result: str
     status: str
     ms: int | None
+    answered_by: str = ""
+    """The name of who answered in the tool's place, "" where nobody did or it is not known."""
 
     @property
     def status_words(self) -> str:
+        if self.answered_by:
+            return gettext("Answered by %(who)s") % {"who": self.answered_by}
         return str(STATUSES.get(self.status, self.status.capitalize()))
 
     @property
     def took(self) -> str:
-        if self.ms is None or abs(self.ms) > MOST_SPENT or self.status in {"running", "waiting"}:
+        if (
+            self.ms is None
+            or abs(self.ms) > MOST_SPENT
+            or self.status in {"running", "waiting", "answered"}
+        ):
             return ""
         return f"{self.ms} ms" if self.ms < 1_000 else f"{self.ms / 1_000:.1f} s"
 
@@ -135,9 +147,10 @@ def of(
     alive = run is not None and run.status in LIVE
     turns = conversation.turns_in(messages) if not observer and not alive else set()
     works = run is not None and alive and run.status != PAUSED
+    who = _answered_by(thread, page.rows)
     return {
         "said": [
-            _bubble(message, editable=message.id in turns)
+            _bubble(message, editable=message.id in turns, who=who)
             for message in conversation.marked(thread, page.rows)
         ],
         "said_page": page,
@@ -178,7 +191,32 @@ def _page(messages: Sequence[Message], here: ListAddress) -> tuple[int, ListPage
     )
 
 
-def _bubble(message: Message, *, editable: bool) -> Bubble:
+def _answered_by(thread: Thread, messages: Iterable[Message]) -> dict[str, str]:
+    """Decision by which a person answered in a tool's place → that person's name."""
+    names = {
+        call.decision
+        for message in messages
+        for call in message.tools
+        if call.status == "answered" and call.decision
+    }
+    keys = {key for name in names if (key := _key(name)) is not None}
+    if not keys:
+        return {}
+    given = Decision.objects.filter(pk__in=keys, pause__run__thread=thread)
+    return {
+        decision.shown_id: decision.who
+        for decision in given.select_related("decided_by", "on_behalf_of")
+    }
+
+
+def _key(name: str) -> uuid.UUID | None:
+    try:
+        return ids.parse(Decision.PREFIX, name)
+    except ValueError:
+        return None
+
+
+def _bubble(message: Message, *, editable: bool, who: Mapping[str, str]) -> Bubble:
     cards = [
         ToolCard(
             id=call.id,
@@ -187,6 +225,7 @@ def _bubble(message: Message, *, editable: bool) -> Bubble:
             result=shortened(call.result),
             status=call.status,
             ms=call.ms,
+            answered_by=who.get(call.decision, "") if call.status == "answered" else "",
         )
         for call in message.tools
     ]

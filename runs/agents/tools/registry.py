@@ -90,6 +90,8 @@ class Tool:
     """JSON pointers of what a person may change in the arguments before the call is made; "" is all
     of them.
     """
+    answerable: bool = True
+    """Whether a person who is asked about a call may give its result in the tool's place."""
     preview: Preview | None = None
     """Markdown for whoever decides the call: what it would do."""
     doubt: Callable[[ToolUse], str] | None = None
@@ -113,6 +115,7 @@ def tool(
     approval: Sequence[ApprovalRule] = (),
     risk: Literal["low", "normal", "high"] = "normal",
     editable: Sequence[str] = (),
+    answerable: bool = True,
     preview: Preview | None = None,
     doubt: Callable[[ToolUse], str] | None = None,
     in_workspace: bool = False,
@@ -136,6 +139,7 @@ def tool(
             approval=tuple(approval),
             risk=risk,
             editable=tuple(editable),
+            answerable=answerable,
             preview=preview,
             doubt=doubt,
             in_workspace=in_workspace,
@@ -256,6 +260,7 @@ def as_call(tool: Tool, call_id: str, arguments: Mapping[str, Any]) -> Call:
         risk=tool.risk,
         editable=tool.editable,
         schema=tool.parameters,
+        answerable=tool.answerable,
     )
 
 

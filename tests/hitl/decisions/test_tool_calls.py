@@ -305,3 +305,64 @@ def test_an_edit_that_was_typed_beside_approve_is_not_dropped_silently(waiting, 
     answered = page.post(f"/pauses/{pause.shown_id}/decide", typed)
     assert answered.status_code == 422
     assert "keeps its arguments" in answered.content.decode()
+
+
+ASKED = [
+    Call(id="mail", tool="send_mail", arguments={"to": "ana"}, answerable=True, risk="high"),
+    Call(id="list", tool="list_files", arguments={}),
+]
+
+
+@pytest.fixture
+def answerable(order_that):
+    MADE.clear()
+    return drive(order_that(lambda state, context: act(state, context, ASKED)))
+
+
+@pytest.mark.parametrize(
+    ("mail", "place"),
+    [
+        ({"decision": "respond"}, "mail.result"),
+        ({"decision": "respond", "result": " "}, "mail.result"),
+        ({"decision": "respond", "result": "x" * (tool_calls.RESULT + 1)}, "mail.result"),
+        ({"decision": "approve", "result": "It was sent."}, "mail.result"),
+        ({"decision": "reject", "reason": "no", "result": "It was sent."}, "mail.result"),
+        ({"decision": "edit", "arguments": {"to": "x"}}, "mail.decision"),
+    ],
+)
+def test_a_result_of_ones_own_comes_with_respond_alone_and_in_words(
+    answerable, ana, api, mail, place
+):
+    """422 with the place over REST; no word is dropped silently."""
+    pause = pause_of(answerable)
+    calls = {"mail": mail, "list": {"decision": "approve"}}
+    body = {"decision": "answer", "revision": 1, "input": {"calls": calls}}
+    refused = api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json")
+    assert refused.status_code == 422 and f"input.calls.{place}" in refused.json()["errors"]
+    calls = {"mail": {"decision": "approve"}, "list": {"decision": "respond", "result": "None."}}
+    body["input"] = {"calls": calls}
+    refused = api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json")
+    assert refused.status_code == 422, "only where the call can be answered"
+    assert not Decision.objects.exists()
+
+
+def test_the_page_takes_a_result_in_the_tools_place_and_the_receipt_says_whose_it_is(
+    answerable, ana, page
+):
+    """The tool is not called, and the step reads the words; of high risk nothing is done, so nobody
+    is asked a second time.
+    """
+    pause = pause_of(answerable)
+    text = page.get(f"/work-orders/{answerable.shown_id}/").content.decode()
+    assert text.count('value="respond"') == text.count('name="call.0.result"') == 1
+    typed = {"action": "answer", "revision": 1, "call.0.decision": "respond"}
+    typed["call.1.decision"] = "approve"
+    refused = page.post(f"/pauses/{pause.shown_id}/decide", typed)
+    assert refused.status_code == 422 and "Say what the call" in refused.content.decode()
+    typed["call.0.result"] = "Sent by hand."
+    assert page.post(f"/pauses/{pause.shown_id}/decide", typed).status_code == 302
+    assert drive(answerable).status == "completed" and MADE == [("list", {})]
+    decision = Decision.objects.get()
+    assert decision.payload["calls"]["mail"] == {"decision": "respond", "result": "Sent by hand."}
+    receipt = page.get(f"/decisions/{decision.shown_id}/").content.decode()
+    assert f"Answered by {decision.who}" in receipt and "Sent by hand." in receipt

@@ -103,11 +103,30 @@ def test_several_calls_are_one_request_and_whoever_sees_the_first_sees_all(calls
     value = interrupts.value_of(pause)
     assert [one["name"] for one in value["action_requests"]] == ["send_mail", "list_files"]
     assert config(pause) == [["approve", "edit", "reject"], ["approve", "reject"]]
-    first, _ = interrupts.listed(pause)["value"]
-    assert "list_files" in first["description"] and "2026" in first["description"]
+    listed = interrupts.listed(pause)["value"]
+    assert "list_files" in listed["description"] and "2026" in listed["description"]
 
 
-@pytest.mark.parametrize("value", [True, [{"type": "accept", "args": None}], {"type": "approve"}])
+def test_a_page_that_shows_one_interrupt_accepts_several_calls_as_what_it_shows(calls_asked, ana):
+    """Agent Inbox showed the first of several, and its *Accept* of that made them all."""
+    order = calls_asked(MAIL, LIST)
+    listed = interrupts.listed(pause_of(order))["value"]
+    config = {"allow_accept": True, "allow_edit": True}
+    assert listed["config"] == {**config, "allow_respond": False, "allow_ignore": False}
+    shown = listed["action_request"]
+    other = {**shown, "args": {**shown["args"], "calls": shown["args"]["calls"][:1]}}
+    with pytest.raises(StreamRefused, match="asks something else"):
+        resume(order, ana, [{"type": "accept", "args": other}])
+    with pytest.raises(AnswerInvalid, match="does not match"):
+        resume(order, ana, [{"type": "ignore", "args": None}])
+    assert not Decision.objects.exists()
+    resume(order, ana, [{"type": "accept", "args": shown}])
+    assert drive(order).status == "completed" and len(MADE) == 2
+    high = interrupts.listed(pause_of(calls_asked(MAIL, WIRE)))["value"]
+    assert not high["config"]["allow_accept"]
+
+
+@pytest.mark.parametrize("value", [True, "APPROVE", {"decision": "approve"}])
 def test_one_word_approves_several_calls_but_none_of_high_risk(calls_asked, ana, value):
     """Each of those is decided by itself, at every door."""
     order = calls_asked(MAIL, WIRE)
@@ -307,3 +326,20 @@ def test_what_tools_said_is_a_message_behind_the_agents(question):
     assert shown == [("c1", "noon", "success"), ("c3", "No.", "error")]
     assert len({one["id"] for one in results}) == 2
     assert values_of(head, for_chat=False)["messages"] == [agent]
+
+
+def test_what_comes_back_by_an_interrupts_id_is_held_against_its_question_too(question, ana):
+    """By its id a question was approved whatever content came back as what had been looked at."""
+    order = question(["approve"])
+    pause = pause_of(order)
+    args = interrupts.value_of(pause)["action_request"]["args"]
+    key = interrupts.id_of(pause)
+    for other in ({"content": "Another plan."}, {"question": "Pay?"}):
+        accept = {"type": "accept", "args": {"action": pause.step, "args": {**args, **other}}}
+        for value in ([accept], accept, {"decisions": [accept]}):
+            with pytest.raises(StreamRefused, match="asks something else"):
+                resume(order, ana, {key: value})
+    assert not Decision.objects.exists()
+    accept = {"type": "accept", "args": {"action": pause.step, "args": args}}
+    resume(order, ana, {key: [accept]})
+    assert Decision.objects.get().action == "approve"

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkpoints.events import log
@@ -134,6 +136,9 @@ def test_a_wait_without_a_name_has_the_digest_it_had_before_there_were_names():
     later = {"prompt_id", "calls"}
     before = {name: value for name, value in asked.told.items() if name not in later}
     assert asked.digest == codec.digest(codec.encode({**before, "callback_secret": ""}))
+    # nor do calls that nobody may answer say so
+    (told,) = replace(asked, calls=[Call(id="c", tool="t")]).told["calls"]
+    assert told.keys() == {"id", "tool", "arguments", "preview", "risk", "editable", "schema"}
 
 
 TWO = {

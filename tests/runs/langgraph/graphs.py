@@ -99,7 +99,10 @@ hitl = _line(
                 ],
                 "review_configs": [
                     {"action_name": "drop", "allowed_decisions": ["approve", "reject"]},
-                    {"action_name": "mail", "allowed_decisions": ["approve", "edit", "reject"]},
+                    {
+                        "action_name": "mail",
+                        "allowed_decisions": ["approve", "edit", "reject", "respond"],
+                    },
                 ],
             }
         ),

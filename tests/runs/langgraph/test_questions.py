@@ -18,6 +18,7 @@ from runs.workflows.base import StepFailed
 from runs.workflows.sequence import APPROVE, REVISE
 
 ID = "0123456789abcdef0123456789abcdef"
+WORDS = "It was sent by hand."
 words = st.text(max_size=8)
 names = st.sampled_from(["drop", "mail", "ask"])
 arguments = st.dictionaries(st.sampled_from(["to", "text"]), st.integers() | words, max_size=2)
@@ -99,12 +100,7 @@ def test_every_answer_to_calls_is_one_that_the_graph_allows(data, value):
     found = asked(value)
     if found.calls:
         kept = questions.calls_of(found)
-        choices = [
-            data.draw(
-                st.sampled_from(["approve", "reject", *(["edit"] if call["editable"] else [])])
-            )
-            for call in kept
-        ]
+        choices = [data.draw(st.sampled_from(tool_calls.allowed(call))) for call in kept]
         payload = {
             "calls": {
                 call["id"]: _decision(one, call) for call, one in zip(kept, choices, strict=True)
@@ -131,6 +127,11 @@ def test_every_answer_to_calls_is_one_that_the_graph_allows(data, value):
         kind = {"accept": "approve", "response": "respond"}.get(one["type"], one["type"])
         assert kind in wish.allowed
         assert (kind in {"approve", "edit"}) == (choice in {"approve", "edit"})
+        if choice == "respond":
+            assert (kind, one.get("message", one.get("args"))) == (
+                "respond",
+                WORDS if found.calls else "m",
+            )
 
 
 def _decision(kind: str, call: dict[str, Any]) -> dict[str, Any]:
@@ -138,6 +139,7 @@ def _decision(kind: str, call: dict[str, Any]) -> dict[str, Any]:
         "decision": kind,
         "reason": "no",
         **({"arguments": {"text": "new"}} if kind == "edit" else {}),
+        **({"result": WORDS} if kind == "respond" else {}),
     }
 
 

@@ -209,6 +209,22 @@ def test_a_hitl_request_is_decided_call_by_call(graph_order, ana):
     assert of(order)["answers"] == [{"decisions": said}]
 
 
+def test_one_of_several_calls_is_answered_with_words(graph_order, ana):
+    """Only a call that was alone could be, and then as a revision."""
+    order = drive(graph_order("hitl"))
+    drop, mail = pause_of(order).calls
+    decisions = {
+        drop["id"]: {"decision": "reject", "reason": "no"},
+        mail["id"]: {"decision": "respond", "result": "It was sent by hand."},
+    }
+    order = answer(order, ana, payload={"calls": decisions})
+    said = [
+        {"type": "reject", "message": "no"},
+        {"type": "respond", "message": "It was sent by hand."},
+    ]
+    assert of(order)["answers"] == [{"decisions": said}]
+
+
 def test_a_response_schema_is_a_form_that_only_takes_what_fits(graph_order, ana, page):
     order = drive(graph_order("form"))
     assert (pause_of(order).question, pause_of(order).kind) == ("When?", "input")
