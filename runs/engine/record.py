@@ -191,6 +191,8 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
 def ask(held: ClaimedRun, question: Question) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     outcome, opening = question.ask, step_rows.opening(question)
+    # what a person wrote into the state is passed by nobody: people are asked
+    passes = "" if approvals.EDITED in held.head.metadata else question.passes
     waiting: dict[str, Any] = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
     if question.prompt_id:
         waiting["prompt_id"] = question.prompt_id
@@ -234,8 +236,11 @@ def ask(held: ClaimedRun, question: Question) -> Pause:
     else:
         _stop(held, fields, facts, checkpoint)
     statements.execute([statements.insert(pause)])
-    if question.passes:
-        _passing(settings.WAYSTATION_PASSES)(pause.pk, question.passes)
+    if passes:
+        _passing(settings.WAYSTATION_PASSES)(pause.pk, passes)
+        if not question.sleeps:
+            to = outcome.actions[sequence.APPROVE]
+            held.wake.append((held.run.pk, sequence.queue_of(held.steps, to)))
         return pause
     hints.pauses_changed_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)

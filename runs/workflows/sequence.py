@@ -276,7 +276,7 @@ def _review(step: FrozenStep, to: str, outcome: Go | Done | Sleep) -> StepReview
         update=outcome.update,
         max_revisions=step["max_revisions"],
         phase=step["pause_phase"],
-        required_inputs={} if outcome.pass_review else step.get("required_inputs", {}),
+        required_inputs=step.get("required_inputs", {}),
         commit=outcome.commit,
         then=outcome if isinstance(outcome, Sleep) else None,
         passes=outcome.pass_review,

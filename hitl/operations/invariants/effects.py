@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -155,14 +156,16 @@ def left_without_its_question(before: dt.datetime) -> Iterator[Checkpoint]:
         thread__imported=None,
         parent__run_id=F("run_id"),
     ).exclude(next_step=F("node_id"))
-    pausing: dict[uuid.UUID, set[str]] = {}
-    for row in left.defer("body", "parent__body").select_related("parent").iterator(PART):
-        if row.run_id not in pausing:
-            run = Run.objects.only("pk", "definition_id").filter(pk=row.run_id).first()
-            steps = run.frozen.steps if run is not None else []
-            pausing = {row.run_id: {step["name"] for step in steps if step["pause_after"]}}
-        if row.node_id in pausing[row.run_id] and _has_left(row):
-            yield row
+    rows = left.defer("body", "parent__body").select_related("parent").iterator(PART)
+    while part := list(islice(rows, PART)):
+        runs = Run.objects.in_bulk({row.run_id for row in part})
+        pausing = {
+            key: {step["name"] for step in run.frozen.steps if step["pause_after"]}
+            for key, run in runs.items()
+        }
+        yield from (
+            row for row in part if row.node_id in pausing.get(row.run_id, ()) and _has_left(row)
+        )
 
 
 def _has_left(row: Checkpoint) -> bool:

@@ -475,6 +475,8 @@ def _ask(
     return Ask(
         question=question,
         actions={usual: way, "reject": way},
+        # of somebody here; what the supplier sends is data, and approves nothing
+        approves=[usual],
         labels={usual: send, "reject": "Reject the invoice"},
         report=report,
         phase=phase,

@@ -68,6 +68,7 @@ class BookingState(TypedDict, total=False):
     refused: dict[str, str]  # position → why it is not paid
     asked: OpenQuestion | None
     shown: dict[str, Any]  # the material of the last question
+    passed: dict[str, Any] | None  # of what was sure without a question: see `passing`
     decision: BookingDecision | None
     posted: list[str]  # positions in the ledger
     batches: int  # how many times something was posted
@@ -120,11 +121,21 @@ def material(state: BookingState, asked: OpenQuestion) -> dict[str, Any]:
     }
 
 
+def passing(state: BookingState, decision: BookingDecision) -> dict[str, Any]:
+    """What is booked without a question: all that is booked by, and what was decided of it."""
+    kept = {key: value for key in MATERIAL if (value := state.get(key)) is not None}
+    return {**kept, "decision": dict(decision)}
+
+
 def is_settled(state: BookingState) -> bool:
-    """Whether answers in the state are just what the last one made of what it was about.
+    """Whether answers in the state are just what the last one made of what it was about, or what
+    they were when the last decision was passed.
 
     To have less of a bookkeeper's is no harm.
     """
+    if passed := state.get("passed"):
+        keys = (*SETTLED, *BOOKKEEPERS)
+        return all((state.get(key) or None) == (passed.get(key) or None) for key in keys)
     shown: dict[str, Any] = state.get("shown", {})
     after = shown
     if shown:

@@ -29,9 +29,11 @@ from runs.contrib.booking.questions import (
     MAX_ASKED,
     SUPPLIER,
     Decide,
+    about,
     ask_bookkeeper,
     ask_supplier_about_lines,
     ask_supplier_for_terms,
+    facts,
     part_of,
     put_outside,
 )
@@ -49,6 +51,7 @@ from runs.contrib.booking.state import (
     material,
     open_positions,
     outcome_of,
+    passing,
 )
 from runs.contrib.einvoice.file import read_invoice
 from runs.contrib.einvoice.model import NotAnInvoice, dump
@@ -186,7 +189,10 @@ def decide(state: State, context: Context) -> Outcome:
         update["findings"] = [asdict(finding) for finding in check(_invoice(now))]
         update["match"] = _match(now, context, books)
         now = cast(BookingState, {**now, **update})
-    outcome = _next(now, _case(now, context), books, context)
+    case = _case(now, context)
+    outcome = _next(now, case, books, context)
+    if isinstance(outcome, Go):
+        outcome = _reviewed(outcome, now, case, books, context)
     if isinstance(outcome, Go):
         made: BookingDecision = outcome.update["decision"]
         context.log(
@@ -202,7 +208,7 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     if case.is_unbookable:
         return _asking(ask_to_reject(case, way=context.step), BOOKKEEPER, [], now, context)
     if not left:
-        _require_answers(now, context)
+        _require_answers(now, context, optional=True)
         return _ended({"outcome": outcome_of(now)}, context)
     if case.missing:
         again = bool(now.get("supplied"))
@@ -246,11 +252,43 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     )
 
 
+def _reviewed(go: Go, now: BookingState, case: Case, books: Books, context: Context) -> Go | Ask:
+    """What is sure passes its review, where the template allows that; else a bookkeeper is asked.
+
+    What a bookkeeper has just decided needs no more.
+    """
+    made: BookingDecision = go.update["decision"]
+    if any(now.get(key) for key in BOOKKEEPERS):
+        _require_answers(now, context)
+    answered = not now.get("passed") and context.approved(context.step) is not None
+    if made["by"] == "bookkeeper" and answered:
+        return go
+    if not context.may_pass:
+        assigned = now.get("assigned", {})
+        ids = part_of(case, books, made["positions"], assigned)
+        asked = Decide(ids=ids, assigned=assigned, held={})
+        question = ask_bookkeeper(case, books, [], asked, way=context.step)
+        return _asking(question, BOOKKEEPER, ids, now, context)
+    passed = passing(now, made)
+    why = (
+        "a bookkeeper has decided on these positions"
+        if made["by"] == "bookkeeper"
+        else f"nothing is in doubt, and the confidence {made['confidence']} is not below "
+        f"{case.policy.threshold}"
+    )
+    report = Report(
+        content=f"# {about(case)}\n\n{count(len(made['positions']), 'position')} to book.",
+        facts=facts(case),
+        material=passed,
+    )
+    return replace(go, update={**go.update, "passed": passed}, report=report, pass_review=why)
+
+
 def _ended(update: dict[str, Any], context: Context) -> Done:
     """The end of a booking of which nothing is left to decide; it says what became of it."""
     outcome = update["outcome"]
     rows = ledger.read(_folder(context) / LEDGER)
-    require_proof(outcome, context.approved(context.step), rows, context.order.id)
+    require_proof(outcome, context.answered(context.step), rows, context.order.id)
     context.log(WORDS[outcome], level="info" if outcome == POSTED else "warning")
     return Done(update=update, report=Report(content=WORDS[outcome]))
 
@@ -262,7 +300,7 @@ def _asking(
     inputs = list(question.required_inputs.get("properties", {}))
     asked = OpenQuestion(reason=reason, positions=list(ids), inputs=inputs)
     shown = material(now, asked)
-    note = {"asked": asked, "shown": shown, "decided": {context.step: ""}}
+    note = {"asked": asked, "shown": shown, "passed": None, "decided": {context.step: ""}}
     return replace(
         question,
         report=replace(question.report, material=shown),
@@ -299,6 +337,9 @@ def post(state: State, context: Context) -> Outcome:
         )
     case = _case(now, context)
     _require_answers(now, context)
+    passed = now.get("passed")
+    if passed and passed != passing(now, decision):
+        raise _changed()
     path = _folder(context) / LEDGER
     if (anew := _decided_anew(now, decision, context)) is not None:
         context.log(
@@ -327,25 +368,29 @@ def post(state: State, context: Context) -> Outcome:
     return Done(update={**update, "outcome": outcome_of(cast(BookingState, {**now, **update}))})
 
 
-def _require_answers(now: BookingState, context: Context) -> None:
+def _require_answers(now: BookingState, context: Context, *, optional: bool = False) -> None:
     """Raise StepFailed unless everything that a person is said to have decided is what a person did
-    decide, of just this.
+    decide, of just this; or what passed is just this.
     """
-    shown = now.get("shown")
-    context.require_approval("booking.decide", shown or {})
+    wanted = now.get("passed") or now.get("shown") or {}
+    context.require_approval("booking.decide", wanted, optional=optional)
     if not is_settled(now):
-        raise StepFailed(
-            "What is to be booked is not what was answered: accounts, rates, lines or the "
-            "supplier were changed since. Nothing was booked. "
-            "Go on from the checkpoint of the answer, or from before the question.",
-            code="content_changed",
-        )
+        raise _changed()
     if any(now.get(key) for key in BOOKKEEPERS) and context.approved("booking.decide") is None:
         raise StepFailed(
             "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing "
             "was booked. Go on from before the question.",
             code="approval_missing",
         )
+
+
+def _changed() -> StepFailed:
+    return StepFailed(
+        "What is to be booked is not what was answered: accounts, rates, lines or the "
+        "supplier were changed since. Nothing was booked. "
+        "Go on from the checkpoint of the answer, or from before the question.",
+        code="content_changed",
+    )
 
 
 def _decided_anew(

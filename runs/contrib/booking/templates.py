@@ -24,8 +24,13 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         "steps": [
             *(
                 {"step_type": name, "step_template_slug": f"booking-{name}"}
-                for name in ("extract", "validate", "enrich", "decide")
+                for name in ("extract", "validate", "enrich")
             ),
+            {
+                "step_type": "decide",
+                "step_template_slug": "booking-decide",
+                "may_pass": "Nothing is in doubt, and the confidence is not below the threshold.",
+            },
             {
                 "step_type": "post",
                 "step_template_slug": "booking-post",

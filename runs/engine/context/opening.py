@@ -64,6 +64,7 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             fence=held.epoch,
             config=step["config"],
             configs={other["function"]: other["config"] for other in held.steps},
+            may_pass=step.get("may_pass", ""),
             sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,

@@ -152,6 +152,8 @@ class Context:
     """Names of the step template's sub-steps, in order; empty where it has none."""
     thread_id: str = ""
     """Shown id of the thread that the run works on."""
+    may_pass: str = ""
+    """When this step may pass its review, as its template says; "" where it may not."""
     halting: Callable[[], bool] = lambda: False
     """Whether the run should come to a step boundary soon: a person wants it suspended, or the
     worker ends. Long work that can be parted

@@ -35,6 +35,7 @@ DEEP = {
     "done_for_nobody",
     "called_for_nobody",
     "edited_at_a_stop",
+    "left_without_its_question",
     "answered_from_outside_unasked",
     "counted_from_outside",
     "brought_unasked",

@@ -119,21 +119,25 @@ def test_nothing_is_done_where_nobody_was_asked_though_the_template_asks(sending
     assert (outcome(drive(order)), sent) == (("failed", "approval_missing"), [])
 
 
-def test_a_template_that_does_not_ask_needs_no_approval(sending):
+def test_a_template_that_does_not_ask_has_nothing_done_that_requires_an_approval(sending):
+    """It was done: what was never asked passed for approved."""
     make, sent = sending
     order = make(asks=False)
-    assert (outcome(order), sent) == (("completed", ""), ["Dear reader"])
+    assert (outcome(order), sent) == (("failed", "approval_missing"), [])
 
 
-def test_a_step_that_its_condition_passes_over_needs_none(sending, monkeypatch):
+@pytest.mark.parametrize(
+    ("optional", "ends"), [(True, ("completed", "")), (False, ("failed", "approval_missing"))]
+)
+def test_a_step_that_its_condition_passes_over_asked_nothing(sending, monkeypatch, optional, ends):
     make, _ = sending
 
     def checks(state, context):
-        context.require_approval("planning")
+        context.require_approval("planning", optional=optional)
         return Done()
 
     monkeypatch.setitem(registry._STEPS, "test.finish", checks)
-    assert outcome(make(skip_when={"type": "object"})) == ("completed", "")
+    assert outcome(make(skip_when={"type": "object"})) == ends
 
 
 def test_an_approval_survives_a_retry(sending, ben, monkeypatch):
@@ -271,6 +275,7 @@ def require_last(
     material="now",
     edited=False,
     rules=None,
+    optional=False,
     **other,
 ):
     """Ask for the last approval from the step `deliver`; `approved` is of pairs of step and
@@ -293,8 +298,10 @@ def require_last(
         frozen=SimpleNamespace(steps=steps),
     )
     head: Any = SimpleNamespace(metadata=metadata)
-    held: Any = SimpleNamespace(run=run, head=head, written=(head, {}), steps=steps, relied={})
-    approvals.require(held, "", material, at="deliver")
+    held: Any = SimpleNamespace(
+        run=run, head=head, written=(head, {}), steps=steps, relied={}, unasked=set()
+    )
+    approvals.require(held, "", material, at="deliver", optional=optional)
     return held.relied
 
 
@@ -305,10 +312,10 @@ def require_last(
         {
             "approved": [("plan", "plan"), ("work", "now"), ("tools", "a call")]
         },  # asked midway, by a step that the template does not pause after
-        {"asks": ()},
-        {"asks": (), "approved": [("tools", "a call")]},
-        {"asks": ("deliver",)},  # it is asked after itself, not before
-        {"skipped": ["plan", "work"]},
+        {"optional": True, "asks": ()},
+        {"optional": True, "asks": (), "approved": [("tools", "a call")]},
+        {"optional": True, "asks": ("deliver",)},  # it is asked after itself, not before
+        {"optional": True, "skipped": ["plan", "work"]},
     ],
 )
 def test_the_last_approval_is_of_what_the_template_asks_about(given):
@@ -319,11 +326,19 @@ def test_the_last_approval_is_of_what_the_template_asks_about(given):
     ("given", "code"),
     [
         ({}, "approval_missing"),
+        ({"optional": True}, "approval_missing"),
+        ({"asks": ()}, "approval_missing"),
+        ({"asks": (), "approved": [("tools", "a call")]}, "approval_missing"),
+        ({"asks": ("deliver",)}, "approval_missing"),
+        ({"skipped": ["plan", "work"]}, "approval_missing"),
+        ({"approved": [("work", "now")], "approving": ()}, "not_approved"),
+        ({"approved": [("work", "now")], "approving": (), "optional": True}, "not_approved"),
         ({"skipped": ["plan"]}, "approval_missing"),
         ({"approved": [("tools", "now")]}, "approval_missing"),
         ({"approved": [("plan", "plan")]}, "content_changed"),
         ({"approved": [("plan", "now"), ("work", "before")]}, "content_changed"),
         ({"skipped": ["plan", "work"], "edited": True}, "approval_missing"),
+        ({"skipped": ["plan", "work"], "edited": True, "optional": True}, "approval_missing"),
         *(
             ({"approved": [("work", "now")], **other}, "content_changed")
             for other in (

@@ -8,6 +8,9 @@ import pytest
 from django.urls import reverse
 
 from checkpoints.database import clock
+from hitl.decisions import services
+from hitl.decisions.services import Answer
+from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -129,14 +132,17 @@ def test_a_timer_that_makes_no_sense_fails_its_step_in_words(order_that, sleep, 
     assert "Nothing of this step was recorded" in order.latest_run.error
 
 
-def test_a_step_that_sleeps_where_its_template_pauses_is_refused(order_that):
-    """The question would be asked without the wait, or the wait be forgotten."""
+def test_a_step_that_sleeps_where_its_template_pauses_asks_and_then_sleeps(order_that, ana):
+    """It was refused, and the question or the wait had to be given up."""
     order = drive(
         order_that(
             lambda state, context: Sleep(for_=HOUR), pause_after=True, pause_phase="awaiting_text"
         )
     )
-    assert order.latest_run.failure_code == "sleep_misplaced"
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
+    run = fresh(order).latest_run
+    assert (run.status, fresh(order).phase) == ("pending", "sleeping")
+    assert run.due_at - clock.now() > HOUR - dt.timedelta(minutes=1)
 
 
 def test_a_step_asks_after_it_has_slept(order_that):
