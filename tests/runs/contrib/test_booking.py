@@ -64,7 +64,10 @@ def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
     sum. What is decided is logged once.
     """
     order = house.book(invoices.correct(), **({"write": write} if write else {}))
-    assert (order.status, Pause.objects.count()) == ("completed", 0)
+    assert (order.status, Pause.objects.open().count()) == ("completed", 0)
+    passed = Decision.objects.get()
+    assert (passed.via, passed.action, passed.decided_by) == ("workflow", "approve", None)
+    assert passed.feedback.startswith("Passed by the workflow: nothing is in doubt")
     rows = house.ledger()
     assert [
         (row["position"], row["account"], row["cost_centre"], row["amount"], row["order_line"])
@@ -148,7 +151,7 @@ def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeyp
         f"Executing step: {name}"
         for name in ("extract", "validate", "enrich", "decide", "decide", "post")
     ]
-    assert Decision.objects.get().payload["BT-31"] == "ATU12345675"
+    assert Decision.objects.get(action="answer").payload["BT-31"] == "ATU12345675"
 
 
 def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):

@@ -84,7 +84,7 @@ def test_answers_that_nobody_gave_book_nothing(house, ana):
     order = drive(order)
     assert (order.status, order.latest_run.failure_code, house.ledger()) == (
         "failed",
-        "content_changed",
+        "approval_missing",
         [],
     )
     shown = {
@@ -101,15 +101,15 @@ def test_answers_that_nobody_gave_book_nothing(house, ana):
     )
 
 
-def test_a_match_or_a_decision_that_was_written_by_hand_is_made_anew(house, ana):
-    """Before, the rules were believed to have found whatever the state said that they had found."""
+def test_a_match_or_a_decision_that_was_written_by_hand_books_nothing(house, ana):
+    """Before, the rules were believed to have found whatever the state said that they had found. The
+    pass of the review is for what was decided, and not for what somebody wrote.
+    """
     order = house.book(invoices.correct())
-    rows = house.ledger()
-    assert order.status == "completed" and rows
+    assert order.status == "completed" and house.ledger()
     (house.books / "ledger.csv").unlink()
     before = state_of(order)
     forged = {**before["match"], "supplier": {**before["match"]["supplier"], "number": "79999"}}
     rule = {"positions": before["posted"], "confidence": "1.00", "by": "rule", "back": "decide"}
     order = forked(order, ana, match=forged, decision=rule)
-    assert {row["supplier"] for row in house.ledger()} == {row["supplier"] for row in rows}
-    assert state_of(order)["match"] == before["match"]
+    assert (order.latest_run.failure_code, house.ledger()) == ("content_changed", [])
