@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,11 +16,15 @@ from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from checkpoints import ids
 from checkpoints.state import codec
-from runs.models import Definition, Pause, Run
+from runs.definitions.errors import TemplateInvalid
+from runs.definitions.freezing import freeze_steps
+from runs.models import Definition, Pause, Run, Template
 from runs.states import LIVE, PENDING, PauseStatus
+from runs.workflows.code.asked import jumps
 from runs.workflows.code.compatibility import BAD as BAD
 from runs.workflows.code.compatibility import VERDICTS as VERDICTS
 from runs.workflows.code.compatibility import Verdict, judge
+from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import FrozenStep, following
 
 SHOWN = 10
@@ -156,6 +161,49 @@ def _verdict(step: FrozenStep) -> Verdict:
         (judge(step), *(_verdict(sub_step) for sub_step in step.get("sub_steps", []))),
         key=VERDICTS.index,
     )
+
+
+class Jumping(NamedTuple):
+    """Reviewed steps of a template whose code may lead elsewhere than to the next step: such a way
+    is asked about like every other.
+    """
+
+    template: str
+    steps: tuple[str, ...]
+    count: int
+    """Runs under way by this version of it."""
+
+
+def jumping() -> list[Jumping]:
+    """The templates that work is asked by now, or that runs are under way by, with reviewed steps
+    that jump.
+    """
+    under_way = dict(
+        _live().order_by().values_list("definition").annotate(Count("pk", distinct=True))
+    )
+    found = {
+        str(definition): (definition.steps, under_way[digest])
+        for digest, definition in Definition.objects.in_bulk(list(under_way)).items()
+    }
+    for slug in Template.objects.order_by("slug").values_list("slug", flat=True).distinct():
+        template = Template.objects.filter(slug=slug).order_by("-version")[0]
+        with suppress(TemplateInvalid):
+            found.setdefault(str(template), (freeze_steps(template.steps), 0))
+    lines = (
+        Jumping(name, tuple(step["name"] for step in _reviewed_jumps(steps)), count)
+        for name, (steps, count) in sorted(found.items())
+    )
+    return [line for line in lines if line.steps]
+
+
+def _reviewed_jumps(steps: Sequence[FrozenStep]) -> Iterator[FrozenStep]:
+    for step in steps:
+        yield from _reviewed_jumps(step.get("sub_steps", []))
+        if step["pause_after"]:
+            with suppress(UnknownStep):
+                function = find(step["function"], step.get("function_version", 1))
+                if jumps(function):
+                    yield step
 
 
 def holds(step: FrozenStep) -> bool:

@@ -23,14 +23,27 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         steps = compatibility.report()
+        jumping = compatibility.jumping()
         bad = sum(line.count for line in steps if line.verdict in compatibility.BAD)
         if options["json"]:
             self.stdout.write(
-                json.dumps({"ok": not bad, "found": [asdict(line) for line in steps]}, indent=2)
+                json.dumps(
+                    {
+                        "ok": not bad,
+                        "found": [asdict(line) for line in steps],
+                        "jumping": [line._asdict() for line in jumping],
+                    },
+                    indent=2,
+                )
             )
         else:
             for line in steps:
                 self.stdout.write(self._words(line))
+            for line in jumping:
+                self.stdout.write(
+                    f"{line.template}: jumps out of a reviewed step ({', '.join(line.steps)}), "
+                    f"which is asked about, too; {line.count} under way"
+                )
             self.stdout.write(
                 f"Runs under way: {sum(line.count for line in steps)}. Of them {bad} would "
                 "not go on as they were meant to."

@@ -102,8 +102,9 @@ def test_answers_that_nobody_gave_book_nothing(house, ana):
 
 
 def test_a_match_or_a_decision_that_was_written_by_hand_books_nothing(house, ana):
-    """Before, the rules were believed to have found whatever the state said that they had found. The
-    pass of the review is for what was decided, and not for what somebody wrote.
+    """Before, the rules were believed to have found whatever the state said that they had found.
+
+    The pass of the review is for what was decided, and not for what somebody wrote.
     """
     order = house.book(invoices.correct())
     assert order.status == "completed" and house.ledger()

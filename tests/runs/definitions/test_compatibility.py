@@ -209,11 +209,27 @@ def test_the_json_is_one_document(paused, monkeypatch):
     code, text = command("--json")
     assert (code, json.loads(text)) == (
         0,
-        {"ok": True, "found": [{**found, "verdict": "compatible", "steps": []}]},
+        {"ok": True, "found": [{**found, "verdict": "compatible", "steps": []}], "jumping": []},
     )
     steps.deploy(monkeypatch, finish=None)
     code, text = command("--json")
     assert (code, json.loads(text)) == (
         1,
-        {"ok": False, "found": [{**found, "verdict": "missing", "steps": ["finish"]}]},
+        {
+            "ok": False,
+            "found": [{**found, "verdict": "missing", "steps": ["finish"]}],
+            "jumping": [],
+        },
     )
+
+
+def test_templates_whose_reviewed_steps_jump_are_named(make_order, monkeypatch):
+    """What was passed before is asked about now: operators see where, before a deploy."""
+    assert compatibility.jumping() == []
+    make_order()
+    steps.deploy(monkeypatch, plan=steps.finish)
+    (found,) = compatibility.jumping()
+    assert (found.steps, found.count) == (("planning",), 1)
+    code, text = command()
+    assert code == 1 and "jumps out of a reviewed step (planning)" in text
+    assert json.loads(command("--json")[1])["jumping"][0]["steps"] == ["planning"]
