@@ -229,11 +229,9 @@ class ReviewContext(ReviewContextBase):
         )
 
     def _sits(self, seat: Seat) -> bool:
-        if _may_be_asked(self.pause, seat) and any(
-            _names(actors, seat) for actors in turns.asked_now(self.pause)
-        ):
-            return True
-        if any(_names(actors, seat) for actors in escalated(self.pause)):
+        within = self.pause.review.get("within")  # of a question that was narrowed
+        asked = turns.asked_now(self.pause) if within is None or _names(within, seat) else []
+        if any(_names(actors, seat) for actors in [*asked, *escalated(self.pause)]):
             return True
         thread = self.pause.run.thread
         part = (
@@ -365,12 +363,6 @@ class ReviewContext(ReviewContextBase):
                 *parts,
             ]
         return ", ".join([*parts, *self.pause.outside.get("to", [])])
-
-
-def _may_be_asked(pause: Pause, seat: Seat) -> bool:
-    """Whether the step's own rules name whoever sits there, where the question narrowed them."""
-    within = pause.review.get("within")
-    return within is None or _names(within, seat)
 
 
 def _names(actors: Actors, seat: Seat) -> bool:

@@ -8,7 +8,6 @@ extract → validate → enrich → decide → post. Every answer leads to `deci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import partial
@@ -29,26 +28,26 @@ from runs.contrib.booking.questions import (
     MAX_ASKED,
     SUPPLIER,
     Decide,
-    about,
     ask_bookkeeper,
     ask_supplier_about_lines,
     ask_supplier_for_terms,
-    facts,
     part_of,
     put_outside,
 )
 from runs.contrib.booking.readings import booked, reading, sign_of
+from runs.contrib.booking.reviewed import (
+    changed_since,
+    pass_or_ask,
+    put_question,
+    require_answers,
+)
 from runs.contrib.booking.state import (
-    BOOKKEEPERS,
     POSTED,
     BookingDecision,
     BookingState,
-    OpenQuestion,
     answer_to,
     case_of,
     invoice_of,
-    is_settled,
-    material,
     open_positions,
     outcome_of,
     passing,
@@ -192,7 +191,7 @@ def decide(state: State, context: Context) -> Outcome:
     case = _case(now, context)
     outcome = _next(now, case, books, context)
     if isinstance(outcome, Go):
-        outcome = _reviewed(outcome, now, case, books, context)
+        outcome = pass_or_ask(outcome, now, case, books, context)
     if isinstance(outcome, Go):
         made: BookingDecision = outcome.update["decision"]
         context.log(
@@ -206,19 +205,21 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     held, cleared, assigned = now.get("held", {}), now.get("cleared", []), now.get("assigned", {})
     left = open_positions(now, case)
     if case.is_unbookable:
-        return _asking(ask_to_reject(case, way=context.step), BOOKKEEPER, [], now, context)
+        return put_question(ask_to_reject(case, way=context.step), BOOKKEEPER, [], now, context)
     if not left:
-        _require_answers(now, context, optional=True)
+        require_answers(now, context, optional=True)
         return _ended({"outcome": outcome_of(now)}, context)
     if case.missing:
         again = bool(now.get("supplied"))
         question = ask_supplier_for_terms(case, case.missing, again=again, way=context.step)
-        return _asking(put_outside(question, _mail_of(case, context)), SUPPLIER, [], now, context)
+        return put_question(
+            put_outside(question, _mail_of(case, context)), SUPPLIER, [], now, context
+        )
     ready = [name for name in left if name not in held or "answer" in held[name] or name in cleared]
     if not ready:
         waiting = {name: held[name] for name in left[:MAX_ASKED]}
         question = ask_supplier_about_lines(case, waiting, way=context.step)
-        return _asking(
+        return put_question(
             put_outside(question, _mail_of(case, context)), SUPPLIER, list(waiting), now, context
         )
     open_doubts = doubts(case, books)
@@ -235,7 +236,7 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         asked = Decide(
             ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held}
         )
-        return _asking(
+        return put_question(
             ask_bookkeeper(case, books, open_doubts, asked, way=context.step),
             BOOKKEEPER,
             ids,
@@ -252,38 +253,6 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     )
 
 
-def _reviewed(go: Go, now: BookingState, case: Case, books: Books, context: Context) -> Go | Ask:
-    """What is sure passes its review, where the template allows that; else a bookkeeper is asked.
-
-    What a bookkeeper has just decided needs no more.
-    """
-    made: BookingDecision = go.update["decision"]
-    if any(now.get(key) for key in BOOKKEEPERS):
-        _require_answers(now, context)
-    answered = not now.get("passed") and context.approved(context.step) is not None
-    if made["by"] == "bookkeeper" and answered:
-        return go
-    if not context.may_pass:
-        assigned = now.get("assigned", {})
-        ids = part_of(case, books, made["positions"], assigned)
-        asked = Decide(ids=ids, assigned=assigned, held={})
-        question = ask_bookkeeper(case, books, [], asked, way=context.step)
-        return _asking(question, BOOKKEEPER, ids, now, context)
-    passed = passing(now, made)
-    why = (
-        "a bookkeeper has decided on these positions"
-        if made["by"] == "bookkeeper"
-        else f"nothing is in doubt, and the confidence {made['confidence']} is not below "
-        f"{case.policy.threshold}"
-    )
-    report = Report(
-        content=f"# {about(case)}\n\n{count(len(made['positions']), 'position')} to book.",
-        facts=facts(case),
-        material=passed,
-    )
-    return replace(go, update={**go.update, "passed": passed}, report=report, pass_review=why)
-
-
 def _ended(update: dict[str, Any], context: Context) -> Done:
     """The end of a booking of which nothing is left to decide; it says what became of it."""
     outcome = update["outcome"]
@@ -291,21 +260,6 @@ def _ended(update: dict[str, Any], context: Context) -> Done:
     require_proof(outcome, context.answered(context.step), rows, context.order.id)
     context.log(WORDS[outcome], level="info" if outcome == POSTED else "warning")
     return Done(update=update, report=Report(content=WORDS[outcome]))
-
-
-def _asking(
-    question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context
-) -> Ask:
-    """The question, with a note of what it is about; an earlier answer is no answer to it."""
-    inputs = list(question.required_inputs.get("properties", {}))
-    asked = OpenQuestion(reason=reason, positions=list(ids), inputs=inputs)
-    shown = material(now, asked)
-    note = {"asked": asked, "shown": shown, "passed": None, "decided": {context.step: ""}}
-    return replace(
-        question,
-        report=replace(question.report, material=shown),
-        update={**dict.fromkeys(inputs), **note},
-    )
 
 
 def _mail_of(case: Case, context: Context) -> str:
@@ -336,10 +290,10 @@ def post(state: State, context: Context) -> Outcome:
             code="nothing_decided",
         )
     case = _case(now, context)
-    _require_answers(now, context)
+    require_answers(now, context)
     passed = now.get("passed")
     if passed and passed != passing(now, decision):
-        raise _changed()
+        raise changed_since()
     path = _folder(context) / LEDGER
     if (anew := _decided_anew(now, decision, context)) is not None:
         context.log(
@@ -366,31 +320,6 @@ def post(state: State, context: Context) -> Outcome:
     if open_positions(cast(BookingState, {**now, **update}), case):
         return Go(to=decision["back"], update=update)
     return Done(update={**update, "outcome": outcome_of(cast(BookingState, {**now, **update}))})
-
-
-def _require_answers(now: BookingState, context: Context, *, optional: bool = False) -> None:
-    """Raise StepFailed unless everything that a person is said to have decided is what a person did
-    decide, of just this; or what passed is just this.
-    """
-    wanted = now.get("passed") or now.get("shown") or {}
-    context.require_approval("booking.decide", wanted, optional=optional)
-    if not is_settled(now):
-        raise _changed()
-    if any(now.get(key) for key in BOOKKEEPERS) and context.approved("booking.decide") is None:
-        raise StepFailed(
-            "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing "
-            "was booked. Go on from before the question.",
-            code="approval_missing",
-        )
-
-
-def _changed() -> StepFailed:
-    return StepFailed(
-        "What is to be booked is not what was answered: accounts, rates, lines or the "
-        "supplier were changed since. Nothing was booked. "
-        "Go on from the checkpoint of the answer, or from before the question.",
-        code="content_changed",
-    )
 
 
 def _decided_anew(
