@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from checkpoints.database import clock
-from runs.engine import children, narrowed, questions
+from runs.definitions import reviewer_index
+from runs.engine import children, questions
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.questions import Question
 from runs.workflows import sequence
@@ -58,7 +59,7 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
                 _timer(outcome.then)
             question = questions.parse(outcome, rules.of(step))
             if outcome.review is not None or outcome.report.review is not None:
-                narrowed.check(held.run, question.review)
+                reviewer_index.check_narrowed(held.run, question.review)
             result, targets = question, [*ways.values()]
         case Gather(to=to):
             step = sequence.named(held.steps, held.at)

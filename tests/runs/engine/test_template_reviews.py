@@ -48,9 +48,14 @@ class Script:
     pay: Any = staticmethod(lambda state, context: pay_approved(context))
 
 
+def paid():
+    PAID.append(100)
+    return "paid"
+
+
 def pay_approved(context, of="yes.draft", **how):
     context.require_approval(of, {"amount": 100}, **how)
-    return Done(update={"receipt": context.once("pay", lambda: PAID.append(100) or "paid")})
+    return Done(update={"receipt": context.once("pay", paid)})
 
 
 @step("yes.draft", asks=True)
@@ -143,7 +148,8 @@ def test_a_timer_behind_a_review_begins_with_the_approval(script):
     run = play(flow(pause_after=True))
     run.advance(hours=5)
     run.approve()
-    assert run.status == "pending" and run.wakes_at - run.engine.now() > dt.timedelta(minutes=59)
+    assert run.status == "pending" and run.wakes_at is not None
+    assert run.wakes_at - run.engine.now() > dt.timedelta(minutes=59)
     assert any("Sleeps until" in line and "cool down" in line for line in run.logs)
     then = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     script(draft=lambda state, context: Sleep(until=then, report=SHOWN))
@@ -388,7 +394,7 @@ def load(last, middle=approvals_wanted.first):
 
 
 def heedless(state, context):
-    return Done(update={"receipt": context.once("pay", lambda: PAID.append(100) or "paid")})
+    return Done(update={"receipt": context.once("pay", paid)})
 
 
 def test_an_effect_behind_a_review_that_relied_on_no_decision_is_told_everywhere(script):
@@ -413,7 +419,7 @@ def test_the_invariants_find_a_step_that_was_left_without_its_question(script, m
     from runs.workflows import sequence
 
     def conclude(steps, name, outcome):  # as it was
-        return sequence.Go(update=outcome.update, to=outcome.to or "between")
+        return Go(update=outcome.update, to=outcome.to or "between")
 
     script(
         draft=lambda state, context: Go(to="pay"),
