@@ -1,4 +1,8 @@
-"""A step's question, checked and parsed once (`parse`): `record.ask` only writes what it holds."""
+"""A step's question, checked and parsed once (`parse`): `record.ask` only writes what it holds.
+
+`opens` and `asked_outside` give what follows from a question's rules, to all who open one: a step,
+another engine's wait, a run that asks again, and an answer that is taken back.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.state import codec, redaction
+from runs.definitions import due_times, reviewer_index
 from runs.states import PauseKind
 from runs.workflows import external_reviewers, owned, schemas, tool_calls
-from runs.workflows.base import Ask, StepFailed
+from runs.workflows.base import Ask, Outside, StepFailed
 from runs.workflows.refusals import FieldRefused
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Review
@@ -56,7 +61,6 @@ def parse(ask: Ask, review: Review) -> Question:
         ) from error
     if calls:
         inputs = schemas.check_inputs(tool_calls.required(calls))
-    high_risk = review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
     return Question(
         ask=ask,
         kind=kind,
@@ -65,8 +69,37 @@ def parse(ask: Ask, review: Review) -> Question:
         required_inputs=inputs,
         bare=[*ask.actions_without_input, *([APPROVE] if calls else [])],
         review=limited(ask, review),
-        outside=external_reviewers.asked(ask.outside, review, ask.actions, high_risk=high_risk),
+        outside=asked_outside(review, calls, ask.actions, ask.outside),
     )
+
+
+def opens(review: Review, *, at: dt.datetime) -> dict[str, Any]:
+    """Give all columns of a question that follow from its rules and from when it opens: the rules,
+    who answers by them, whose turn it is, and when they act.
+
+    Call inside a transaction.
+    """
+    return {
+        "review": dict(review),
+        "panel_id": reviewer_index.keep(review),
+        "turn": stages.turn(review),
+        "opened_at": at,
+        **due_times.columns(review, at),
+    }
+
+
+def asked_outside(
+    review: Review,
+    calls: Sequence[Mapping[str, Any]],
+    ways: Mapping[str, str],
+    outside: Outside | None = None,
+) -> dict[str, Any]:
+    """Give what a question keeps of who is asked without an account.
+
+    Raises StepFailed (`outside_invalid`).
+    """
+    high_risk = review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
+    return external_reviewers.asked(outside, review, ways, high_risk=high_risk)
 
 
 RESERVED = {APPROVE, REVISE, CANCEL, ANSWER, "expire", "escalate"}
