@@ -938,6 +938,7 @@ class ResumeEventIn(TypedDict):
     pause_id: NotRequired[str]
     revision: NotRequired[int | None]
     content_digest: NotRequired[str]
+    stage: NotRequired[str]
     payload: NotRequired[Any]
     sender_metadata: NotRequired[dict[str, Any]]
 
@@ -1452,8 +1453,8 @@ class VotedOut(TypedDict):
 
 class WaitIn(TypedDict):
     run_id: str
-    node_id: str
-    blocking_reason: str
+    node_id: NotRequired[str]
+    blocking_reason: NotRequired[str]
     state: NotRequired[dict[str, Any]]
     required_inputs: NotRequired[dict[str, Any]]
     question: NotRequired[str]
@@ -1465,6 +1466,7 @@ class WaitIn(TypedDict):
     recipients: NotRequired[list[str]]
     prompt_id: NotRequired[str]
     key: NotRequired[str]
+    valid_for: NotRequired[int | None]
     team: NotRequired[str]
     callback_url: NotRequired[str]
     callback_secret: NotRequired[str]
