@@ -6,12 +6,45 @@ from typing import Any
 from uuid import UUID
 
 from rest_framework.exceptions import NotFound
-from rest_framework.pagination import CursorPagination
+from rest_framework.pagination import BasePagination, CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 LIMIT = "Rows of a page; of a larger number {most} are given."
+
+
+def shape(results: dict[str, Any]) -> dict[str, Any]:
+    """Give the schema of a page of such results: each list of the API has this one."""
+    address = {"type": ["string", "null"], "format": "uri"}
+    return {
+        "type": "object",
+        "required": ["next", "previous", "results"],
+        "properties": {
+            "next": {
+                **address,
+                "description": "The address of the next page; null on the last one.",
+            },
+            "previous": {
+                **address,
+                "description": "The address of the page before; null on the first one.",
+            },
+            "results": results,
+        },
+    }
+
+
+class Whole(BasePagination):
+    """Of lists that are given whole: the only page there is."""
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"next": None, "previous": None, "results": data})
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return shape(schema)
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return []
 
 
 class NewestVersionFirst(CursorPagination):
@@ -23,22 +56,7 @@ class NewestVersionFirst(CursorPagination):
     max_page_size = 200
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        address = {"type": ["string", "null"], "format": "uri"}
-        return {
-            "type": "object",
-            "required": ["next", "previous", "results"],
-            "properties": {
-                "next": {
-                    **address,
-                    "description": "The address of the next page; null on the last one.",
-                },
-                "previous": {
-                    **address,
-                    "description": "The address of the page before; null on the first one.",
-                },
-                "results": schema,
-            },
-        }
+        return shape(schema)
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         limit = {"type": "integer", "minimum": 1, "default": self.page_size}
@@ -84,3 +102,16 @@ class Paged(APIView):
         pages = self.pagination_class()
         found: Any = pages.paginate_queryset(rows, request, view=self)
         return pages.get_paginated_response(out(found, many=True, context=context).data)
+
+
+class Listed(APIView):
+    """A view whose GET gives a list whole.
+
+    The document of the API reads `pagination_class`.
+    """
+
+    pagination_class: type[BasePagination] = Whole
+
+    def whole(self, rows: Any) -> Response:
+        """All of these rows, as a serializer shows them."""
+        return Whole().get_paginated_response(rows)

@@ -15,16 +15,37 @@ from hitl.api.threads.fields import IdField
 from hitl.decisions import bulk
 from hitl.decisions.services import Answer
 from hitl.models import Via
+from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 
 
 class ChosenIn(serializers.Serializer[Any]):
-    pause_id = IdField("pse", help_text="pse_…")
+    """As an answer of its own names what was looked at (`fields.DecisionIn`)."""
+
+    id = IdField("pse", required=False, help_text="pse_…; as the question has it.")
+    pause_id = IdField("pse", required=False, help_text="The same.")
     revision = serializers.IntegerField(
-        min_value=1, max_value=2**31 - 1, help_text="The revision you saw."
+        default=None,
+        allow_null=True,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="The revision you saw; this, or the digest.",
     )
+    content_digest = OptionalText(
+        max_length=64, help_text="Of the content you saw, as the question has it."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        names = {attrs[name] for name in ("id", "pause_id") if name in attrs}
+        if len(names) != 1:
+            raise serializers.ValidationError({"id": ["Name one question."]})
+        if attrs["revision"] is None and not attrs["content_digest"]:
+            raise serializers.ValidationError(
+                {"revision": ["Name what you saw: this, or the digest."]}
+            )
+        return {**attrs, "pause_id": names.pop()}
 
 
 class BulkIn(serializers.Serializer[Any]):
@@ -74,7 +95,10 @@ class Bulk(APIView):
     )
     def post(self, request: Request) -> Response:
         values = body_of(request, BulkIn)
-        chosen = [(pause["pause_id"], pause["revision"]) for pause in values["pauses"]]
+        chosen = [
+            bulk.Chosen(pause["pause_id"], pause["revision"], pause["content_digest"])
+            for pause in values["pauses"]
+        ]
         results = bulk.decide(chosen, Answer(values["decision"], Via.REST), by=user_of(request))
         return Response(
             BulkOut(

@@ -19,6 +19,7 @@ from hitl.api.query import number, number_parameter
 from hitl.api.threads.fields import QueuedOut
 from hitl.api.threads.threads import thread_of
 from hitl.threads import messages as threads
+from runs.api.paging import Listed
 from runs.api.requests import user_of
 from runs.models import QueuedTurn
 from runs.security import scopes
@@ -156,7 +157,7 @@ def _place_behind(messages: list[Message], message_id: str) -> int:
     return place + 1
 
 
-class ThreadQueue(APIView):
+class ThreadQueue(Listed):
     may_read = scopes.ASKS
 
     @extend_schema(
@@ -171,7 +172,7 @@ class ThreadQueue(APIView):
             .select_related("by")
         )
         places = {turn.pk: place for place, turn in enumerate(waiting, start=1)}
-        return Response(QueuedOut(waiting, many=True, context={"places": places}).data)
+        return self.whole(QueuedOut(waiting, many=True, context={"places": places}).data)
 
 
 class QueuedMessage(APIView):
