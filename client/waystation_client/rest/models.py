@@ -180,8 +180,12 @@ class ChoiceIn(TypedDict):
 
 
 class ChosenIn(TypedDict):
-    pause_id: str
-    revision: int
+    """As an answer of its own names what was looked at (`fields.DecisionIn`)."""
+
+    id: NotRequired[str]
+    pause_id: NotRequired[str]
+    revision: NotRequired[int | None]
+    content_digest: NotRequired[str]
 
 
 class ChosenOrderOut(TypedDict):
@@ -256,6 +260,7 @@ class DecisionIn(TypedDict):
     stage: NotRequired[str]
     comments_until: NotRequired[str | None]
     pause_id: NotRequired[str | None]
+    id: NotRequired[str | None]
 
 
 class DecisionOut(TypedDict):
@@ -615,6 +620,12 @@ class PaginatedCheckpointOutList(TypedDict):
     results: list[CheckpointOut]
 
 
+class PaginatedCommentOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[CommentOut]
+
+
 class PaginatedDecisionOutList(TypedDict):
     next: str | None
     previous: str | None
@@ -633,6 +644,18 @@ class PaginatedEndpointOutList(TypedDict):
     results: list[EndpointOut]
 
 
+class PaginatedEventOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[EventOut]
+
+
+class PaginatedLimitOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[LimitOut]
+
+
 class PaginatedMessageOutList(TypedDict):
     next: str | None
     results: list[MessageOut]
@@ -648,6 +671,12 @@ class PaginatedPauseOutList(TypedDict):
     next: str | None
     previous: str | None
     results: list[PauseOut]
+
+
+class PaginatedQueuedOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[QueuedOut]
 
 
 class PaginatedRepositoryOutList(TypedDict):
