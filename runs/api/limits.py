@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs.api.fields import OptionalText
-from runs.api.paging import Listed
+from runs.api.paging import Listed, listed
 from runs.api.requests import body_of, user_of
 from runs.models import WorkLimit
 from runs.services import limits as work_limits
@@ -82,7 +82,7 @@ class Limits(Listed):
     )
     def get(self, request: Request) -> Response:
         found = work_limits.counted().order_by("template", "pk")[: work_limits.MOST]
-        return self.whole(LimitOut(found, many=True).data)
+        return listed(LimitOut(found, many=True).data)
 
     @extend_schema(
         operation_id="make_limit",

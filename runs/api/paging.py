@@ -34,11 +34,8 @@ def shape(results: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Whole(BasePagination):
-    """Of lists that are given whole: the only page there is."""
-
-    def get_paginated_response(self, data: Any) -> Response:
-        return Response({"next": None, "previous": None, "results": data})
+class WithoutCursor(BasePagination):
+    """Of lists that are given whole, or go on behind a number or a name: the document reads it."""
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return shape(schema)
@@ -105,13 +102,11 @@ class Paged(APIView):
 
 
 class Listed(APIView):
-    """A view whose GET gives a list whole.
+    """A view whose GET gives a list without a cursor."""
 
-    The document of the API reads `pagination_class`.
-    """
+    pagination_class: type[BasePagination] = WithoutCursor
 
-    pagination_class: type[BasePagination] = Whole
 
-    def whole(self, rows: Any) -> Response:
-        """All of these rows, as a serializer shows them."""
-        return Whole().get_paginated_response(rows)
+def listed(rows: Any, *, following: str | None = None) -> Response:
+    """Answer with these rows, as a serializer shows them, and the address of what follows."""
+    return Response({"next": following, "previous": None, "results": rows})

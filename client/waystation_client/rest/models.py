@@ -658,6 +658,7 @@ class PaginatedLimitOutList(TypedDict):
 
 class PaginatedMessageOutList(TypedDict):
     next: str | None
+    previous: str | None
     results: list[MessageOut]
 
 

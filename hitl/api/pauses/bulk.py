@@ -37,16 +37,6 @@ class ChosenIn(serializers.Serializer[Any]):
         max_length=64, help_text="Of the content you saw, as the question has it."
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        names = {attrs[name] for name in ("id", "pause_id") if name in attrs}
-        if len(names) != 1:
-            raise serializers.ValidationError({"id": ["Name one question."]})
-        if attrs["revision"] is None and not attrs["content_digest"]:
-            raise serializers.ValidationError(
-                {"revision": ["Name what you saw: this, or the digest."]}
-            )
-        return {**attrs, "pause_id": names.pop()}
-
 
 class BulkIn(serializers.Serializer[Any]):
     decision = serializers.ChoiceField(list(bulk.ANSWERS))
@@ -95,13 +85,21 @@ class Bulk(APIView):
     )
     def post(self, request: Request) -> Response:
         values = body_of(request, BulkIn)
-        chosen = [
-            bulk.Chosen(pause["pause_id"], pause["revision"], pause["content_digest"])
-            for pause in values["pauses"]
-        ]
+        chosen = list(map(_chosen, values["pauses"]))
         results = bulk.decide(chosen, Answer(values["decision"], Via.REST), by=user_of(request))
         return Response(
             BulkOut(
                 {"decided": sum(1 for result in results if result.decision), "results": results}
             ).data
         )
+
+
+def _chosen(given: dict[str, Any]) -> bulk.Chosen:
+    """Raises bulk.BulkInvalid where it names no question, or two, or not what was looked at."""
+    names = {given[name] for name in ("id", "pause_id") if name in given}
+    if len(names) != 1 or (given["revision"] is None and not given["content_digest"]):
+        raise bulk.BulkInvalid(
+            "Name of each question its id, and the revision or the content_digest that you saw. "
+            "Nothing was decided."
+        )
+    return bulk.Chosen(names.pop(), given["revision"], given["content_digest"])

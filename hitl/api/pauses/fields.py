@@ -249,7 +249,7 @@ class DecisionIn(serializers.Serializer[Any]):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         named = attrs.pop("id")
         if named is not None and attrs["pause_id"] not in {None, named}:
-            raise serializers.ValidationError({"id": ["It names another question than pause_id."]})
+            raise services.AnswerInvalid({"id": ["It names another question than pause_id."]})
         return attrs if named is None else {**attrs, "pause_id": named}
 
 

@@ -13,7 +13,6 @@ from django.http import HttpResponseBase
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from checkpoints.events import log
@@ -22,7 +21,7 @@ from hitl.api.query import number, number_parameter
 from hitl.api.threads.fields import EventOut
 from hitl.api.threads.threads import MAX_EVENTS
 from hitl.decisions import services, visibility
-from runs.api.paging import Listed
+from runs.api.paging import Listed, listed
 from runs.api.requests import user_of
 from runs.models import Run
 from runs.security import scopes
@@ -92,7 +91,7 @@ def _answer(
         if events and len(events) >= limit:
             here = request.build_absolute_uri()
             following = replace_query_param(here, "after", events[-1]["seq"])
-        response = Response({"next": following, "previous": None, "results": events})
+        response = listed(events, following=following)
     response["ETag"] = etag
     patch_cache_control(response, private=True, no_cache=True)
     return response
