@@ -13,6 +13,7 @@ import pytest
 
 from checkpoints.database import clock
 from checkpoints.database.clock import FromNow
+from checkpoints.database.people import User
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, Via, Wait
@@ -75,7 +76,7 @@ def later(monkeypatch):
     return move
 
 
-def approve(pause: Pause, by: object) -> None:
+def approve(pause: Pause, by: User) -> None:
     pause = Pause.objects.get(pk=pause.pk)
     payload = {"answer": "yes"} if pause.required_inputs and not pause.calls else None
     action = "answer" if payload else "approve"
