@@ -16,6 +16,7 @@ from checkpoints.database.clock import FromNow
 from checkpoints.database.people import User
 from hitl.decisions import services
 from hitl.decisions.services import Answer
+from hitl.doors.mcp.server import TOOLS
 from hitl.models import ApiToken, Decision, Via, Wait
 from hitl.wait_gate import requests, waits
 from hitl.wait_gate.requests import Audience
@@ -25,6 +26,7 @@ from runs.workflows.tool_calls import Call
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.doors.asking import DOORS, ONE_RUN
+from tests.doors.mcp import CallHere, no_progress
 from tests.worlds.histories.whole_story import broken
 
 pytestmark = pytest.mark.django_db
@@ -187,3 +189,36 @@ def test_programs_that_ask_under_a_key_at_once_get_one_question(
     assert Wait.objects.count() == Pause.objects.count() == (2 if stale else 1)
     assert Pause.objects.open().get().pk == one
     assert broken() == {}
+
+
+def test_what_goes_on_waits_for_the_question_that_was_asked_anew(token, ana, ben, api):
+    """`resume-and-continue` asks nothing: it tells what the newest question came to."""
+    ask, client = DOORS["REST"](*token), api(ana)
+    at = "/api/v1/workflows/deploy-42/resume-and-continue"
+    approve(ask(WORDS), ben)
+    assert client.post(at, {}, format="json").json()["answer"]["decision"] == "approve"
+    ask(WORDS)
+    waits_on = client.post(at, {}, format="json")
+    assert (waits_on.status_code, waits_on.json()["code"]) == (409, "still_waiting")
+
+
+def test_the_permission_prompt_of_a_host_asks_once_for_each_call_of_its(token, ben, later):
+    """Its id of the call is the key: sent again, as after a crash, it finds its question."""
+
+    def prompt(tool_use_id):
+        call = CallHere(token[0], {"team": "platform"}, no_progress, as_task=True)
+        found = TOOLS["permission_prompt"]
+        given = {"tool_name": "Bash", "input": {"command": "rm"}, "tool_use_id": tool_use_id}
+        with pytest.raises(StopIteration):
+            found.run(call, found.takes.model_validate(given)).__await__().send(None)
+        return Pause.objects.latest("id").pk
+
+    first = prompt("toolu_1")
+    assert prompt("toolu_1") == first
+    assert prompt("toolu_2") != first
+    approve(Pause.objects.get(pk=first), ben)
+    prompt("toolu_1")
+    assert Pause.objects.count() == 2
+    with later(2 * HOUR):
+        prompt("toolu_1")
+    assert Pause.objects.count() == 3
