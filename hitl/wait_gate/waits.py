@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import replace
 
@@ -36,6 +37,9 @@ from runs.security import scopes
 from runs.services import external_runs
 from runs.states import PENDING, PauseStatus
 from runs.workflows import external_reviewers
+
+BREATHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0)
+"""Seconds between two tries to ask, while the run is leaving its last question."""
 
 
 class TooManyWaits(Exception):
@@ -99,17 +103,22 @@ def _open_wait(asked: WaitRequest, *, by: User, agent: ApiToken | None) -> tuple
     if agent is not None:
         _check_room(agent)
     quotas.check(by, [*asked.recipients, *external_reviewers.named(question.review)])
-    _let_end(asked, by)
-    try:
-        wait = _open(asked, question, team, by=by, agent=agent, over=before)
-    # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
-    except (IntegrityError, WaitOpen) as error:
-        before = _asked_before(asked, by)
-        if before is not None and _counts(before, asked):
-            return before, False
-        raise WaitOpen(_why_not(asked, by)) from error
-    early_answers.take_for(wait.outer.thread_id)
-    return wait, True
+    for breath in BREATHS:
+        _let_end(asked, by)
+        try:
+            wait = _open(asked, question, team, by=by, agent=agent, over=before)
+        # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
+        except (IntegrityError, WaitOpen) as error:
+            before = _asked_before(asked, by)
+            if before is not None and _counts(before, asked):
+                return before, False
+            if not breath or _asks_else(asked, by):
+                raise WaitOpen(_why_not(asked, by)) from error
+            time.sleep(breath)  # somebody else is letting its last run end
+        else:
+            early_answers.take_for(wait.outer.thread_id)
+            return wait, True
+    raise AssertionError("the last breath is none")
 
 
 @transaction.atomic(durable=True)
@@ -192,13 +201,14 @@ def _counts(wait: Wait, asked: WaitRequest) -> bool:
     return Pause.objects.filter(counts, pk=wait.pause_id).exists()
 
 
+def _asks_else(asked: WaitRequest, by: User) -> bool:
+    """Whether the run waits; with another question, where it is not known by these words."""
+    mine = {"run__thread__outer_run__owner": by, "run__thread__outer_run__name": asked.run_id}
+    return Pause.objects.open().filter(**mine).exists()
+
+
 def _why_not(asked: WaitRequest, by: User) -> str:
-    waiting = (
-        Pause.objects.open()
-        .filter(run__thread__outer_run__owner=by, run__thread__outer_run__name=asked.run_id)
-        .exists()
-    )
-    if waiting:
+    if _asks_else(asked, by):
         return (
             f"{asked.run_id} waits with another question already. Answer or cancel that one first."
         )
