@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import functools
 import os
 import time
@@ -17,7 +16,7 @@ import httpx
 
 from waystation_client import approvals, errors, questions, requests
 from waystation_client.approvals import Call
-from waystation_client.errors import Conflict, NotAnswered, NotFound, Refused, TimedOut
+from waystation_client.errors import Conflict, NotAnswered, Refused, TimedOut
 from waystation_client.questions import Answer, Asking, Question, Rules
 from waystation_client.requests import Request
 from waystation_client.rest import models, operations
@@ -72,8 +71,6 @@ class AsyncWaystation:
         self._timeout, self._attempts = timeout, max(1, attempts)
         self._own = http is None
         self._http = http or httpx.AsyncClient()
-        self._used: dict[str, Call] = {}
-        """Answers by their question, with the call that each let through or stopped."""
 
     def __repr__(self) -> str:
         shown = self._address("").copy_with(username=None, password=None)
@@ -144,7 +141,12 @@ class AsyncWaystation:
     # questions that a program asks
 
     async def ask(self, question: str, **asking: Unpack[Asking]) -> Question:
-        """Ask people; the same words again are the same question, answered or not."""
+        """Ask people. Each call asks anew, so that no answer is given twice.
+
+        With a `key` the same words are the same question, answered or not, so that a program that
+        was killed finds it: for `valid_for` seconds after its answer (3600, an hour, unless you say
+        otherwise). An older answer is asked anew.
+        """
         return await self._ask(questions.wait_of(question, asking))
 
     async def _ask(self, asked: models.WaitIn) -> Question:
@@ -160,10 +162,8 @@ class AsyncWaystation:
 
     async def look(self, question: Question) -> Question:
         """The same question as it stands now."""
-        standing = await self.send(operations.get_workflow(question.run_id))
-        if standing["pause_id"] == question.pause_id:
-            return Question(question.asked, standing)
-        return await self._ask(question.asked)  # its run asks something else by now
+        # not by the asker's own id, whose run may ask something else by now
+        return Question(question.asked, await self.send(operations.get_workflow(question.stream)))
 
     async def wait(self, question: Question, timeout: float | None = None) -> Answer:
         """The answer, once there is one. Raises NotAnswered after `timeout` seconds."""
@@ -341,27 +341,31 @@ class AsyncWaystation:
         question: str = "",
         name: str = "",
         unshown: Collection[str] = (),
-        valid_for: float = approvals.VALID_FOR,
+        key: approvals.Key = "",
+        valid_for: int | None = None,
         timeout: float | None = None,
         **rules: Unpack[Rules],
     ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
         """Let a function be called only once people have approved it with these very arguments.
 
         The call waits. It raises Denied where it was refused or nobody answered in time, and
-        NotAnswered after `timeout` seconds; then nothing was called. The function and its arguments
-        are the question's key: after a crash the same call finds the same question.
+        NotAnswered after `timeout` seconds; then nothing was called. Each call asks anew: an
+        approval is used once.
 
         Args:
             question: what people are asked; else the function's name.
-            name: stands for the function in the key; else its module and name.
-            unshown: parameters that people are not shown and that are no part of the key, such as
-                a connection. All others are plain JSON.
-            valid_for: seconds for which a decision answers the same call of another process. In one
-                process an approval is used once.
+            name: what people are shown in place of the function's module and name.
+            unshown: parameters that people are not shown, such as a connection. All others are
+                plain JSON.
+            key: makes the same call with the same key the same question, answered or not, in
+                whatever process: so it is found after a crash. A text, or a function of the call's
+                arguments that gives one, such as the number of a payment.
+            valid_for: seconds for which the answer under a key is one (3600, an hour, unless you
+                say otherwise); an older one is asked anew.
             timeout: seconds.
             rules: `reviewers`, `deadline` (an hour unless said), `review`, `team` and others.
         """
-        approvals.check(rules)
+        approvals.check(rules, key, valid_for)
 
         def decorate(
             function: Callable[P, Awaitable[T]],
@@ -369,7 +373,8 @@ class AsyncWaystation:
             @functools.wraps(function)
             async def call(*args: P.args, **kwargs: P.kwargs) -> T:
                 asked = Call.of(function, args, kwargs, name=name, unshown=unshown)
-                answer = await self._approval(asked, question, rules, valid_for, timeout)
+                wait = asked.asked(question, rules, key=key, valid_for=valid_for)
+                answer = await self.wait(await self._ask(wait), timeout)
                 if not answer.approved or answer.by is None:  # rules may approve; people did not
                     raise errors.Denied(asked.name, answer)
                 arguments, named = asked.arguments()
@@ -378,44 +383,6 @@ class AsyncWaystation:
             return call
 
         return decorate
-
-    async def _approval(
-        self, call: Call, question: str, rules: Rules, valid_for: float, timeout: float | None
-    ) -> Answer:
-        """The answer to a call, which is used up by it."""
-        number = await self._round(call)
-        while True:
-            asked = await self._ask(call.asked(number, question, rules))
-            if await self._is_stale(asked, valid_for):
-                number += 1
-                continue
-            answer = await self.wait(asked, timeout)
-            if self._used.setdefault(asked.pause_id, call) is call:
-                return answer
-            number += 1  # another call of this process used it meanwhile
-
-    async def _round(self, call: Call) -> int:
-        """How often the call was asked; only a hint: what is asked then is bound to its words."""
-        try:
-            standing = await self.send(operations.get_workflow(call.run_id))
-        except NotFound:
-            return 1
-        told = standing["state"].get(approvals.ROUND)
-        return told if isinstance(told, int) and 0 < told < approvals.MOST_ROUNDS else 1
-
-    async def _is_stale(self, question: Question, valid_for: float) -> bool:
-        """Whether a question was closed too long ago, or its answer was used."""
-        answer = question.answer
-        if answer is None:
-            return False
-        if question.pause_id in self._used:
-            return True
-        closed = answer.at
-        if closed is None:
-            told = (await self.question(question.pause_id))["resume_timestamp"]
-            closed = dt.datetime.fromisoformat(told) if told else None
-        now = dt.datetime.now(dt.UTC)
-        return closed is not None and (now - closed).total_seconds() > valid_for
 
 
 def _may_pass(error: Exception) -> bool:

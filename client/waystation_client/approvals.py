@@ -10,19 +10,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from waystation_client.questions import Asking, Rules, digest_of, wait_of
+from waystation_client.questions import Asking, Rules, wait_of
 from waystation_client.rest.models import WaitIn
 
 DEADLINE = "PT1H"
 """How long people may take, unless the rules say otherwise."""
-VALID_FOR = 3600.0
-"""Seconds for which a decision answers the same call again, as after a crash."""
-ROUND = "round"
-MOST_ROUNDS = 1_000_000
+Key = str | Callable[..., str]
 
 
-def check(rules: Rules) -> Rules:
-    """Raises TypeError for what the call itself says: what is asked, and under which name."""
+def check(rules: Rules, key: Key = "", valid_for: int | None = None) -> Rules:
+    """Raises TypeError for what the call itself says: what is asked, and under which name; and for
+    a time without the key that it is about.
+    """
+    if valid_for is not None and not key:
+        raise TypeError("valid_for is about the answer under a key: name a key.")
     if unknown := sorted(rules.keys() - Rules.__optional_keys__):
         raise TypeError(f"requires_approval takes no {', '.join(unknown)}.")
     return rules
@@ -67,34 +68,37 @@ class Call:
         called = name or f"{function.__module__}.{function.__qualname__}"
         return cls(called, json.dumps(shown, sort_keys=True, allow_nan=False), bound)
 
-    @property
-    def digest(self) -> str:
-        """The same for the same function and arguments, in whatever process."""
-        return digest_of([self.name, json.loads(self.shown)])
+    def key(self, key: Key) -> str:
+        """The key of this call: a text, or what a function gives that takes its arguments."""
+        if isinstance(key, str):
+            return key
+        given = key(*self.bound.args, **self.bound.kwargs)
+        if not isinstance(given, str) or not given:
+            raise TypeError("The key of this call is no text, so nobody was asked.")
+        return given
 
-    @property
-    def run_id(self) -> str:
-        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name)[-120:]
-        return f"call-{plain}-{self.digest[:40]}"
-
-    def asked(self, number: int, question: str, rules: Rules) -> WaitIn:
-        """The question for this call; `number` counts how often it was asked."""
+    def asked(
+        self, question: str, rules: Rules, *, key: Key = "", valid_for: int | None = None
+    ) -> WaitIn:
+        """The question for this call."""
         text = json.dumps(json.loads(self.shown), indent=2, sort_keys=True, ensure_ascii=False)
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         shown = f"To be called: `{self.name}`\n\n{fence}json\n{text}\n{fence}\n"
         words = {
             **rules,
-            "run_id": self.run_id,
             "node_id": "call",
-            "key": str(number),
-            "blocking_reason": "needs_approval",
+            "key": self.key(key),
             "content": f"{rules.get('content', '')}\n\n{shown}".strip(),
-            "state": {"function": self.name, "arguments": json.loads(self.shown), ROUND: number},
+            "state": {"function": self.name, "arguments": json.loads(self.shown)},
         }
+        if valid_for is not None:
+            words["valid_for"] = valid_for
         asking = cast(Asking, words)
         if "deadline" not in rules.get("review", {}):
             asking.setdefault("deadline", DEADLINE)
-        return wait_of((question or f"Call {self.name}?")[:300], asking)
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name)[-120:]
+        words_of_it = (question or f"Call {self.name}?")[:300]
+        return wait_of(words_of_it, asking, prefix=f"call-{plain}")
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the function is called with: the arguments that were shown, and those that were

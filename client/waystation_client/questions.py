@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -41,11 +42,15 @@ class Asking(Rules, total=False):
     """What can be said of a question beside its words."""
 
     run_id: str
-    """Your own id of what waits; left out, it is made of all the words."""
+    """Your own id of what waits; left out, one is made."""
     node_id: str
     """Where you go on with the answer."""
     key: str
-    """Tells apart what you ask in the same words again."""
+    """The same words under the same key are the same question, answered or not."""
+    valid_for: int
+    """Seconds for which the answer under a key is one; an older one is asked anew. 3600 (an hour)
+    unless you say otherwise.
+    """
     blocking_reason: str
     state: dict[str, Any]
     """Comes back with the answer merged into it."""
@@ -57,16 +62,18 @@ class Asking(Rules, total=False):
     callback_secret: str
 
 
-def wait_of(question: str, asking: Asking) -> WaitIn:
-    """The body that asks; the same words give the same one, whoever asks and however often."""
-    words: dict[str, Any] = {
-        "node_id": "ask",
-        "blocking_reason": "needs_input" if asking.get("required_inputs") else "needs_approval",
-        **asking,
-        "question": question,
-    }
-    bound = {name: value for name, value in words.items() if name != "callback_secret"}
-    run_id = asking.get("run_id") or f"ask-{digest_of(bound)[:40]}"
+UNBOUND = {"callback_secret", "valid_for"}
+"""What may be another one in the same question."""
+
+
+def wait_of(question: str, asking: Asking, *, prefix: str = "ask") -> WaitIn:
+    """The body that asks. Under a key the same words give the same one, whoever asks and however
+    often; without one each is a question of its own.
+    """
+    words: dict[str, Any] = {**asking, "question": question}
+    bound = {name: value for name, value in words.items() if name not in UNBOUND}
+    own = digest_of(bound)[:40] if asking.get("key") else uuid.uuid4().hex
+    run_id = asking.get("run_id") or f"{prefix}-{own}"
     body: WaitIn = {**words, "run_id": run_id}  # type: ignore[typeddict-item]  # as Asking says
     return body
 

@@ -17,7 +17,7 @@ from hitl.api.inbound import BySource
 from hitl.decisions import services
 from hitl.http import tracing
 from hitl.models import Via
-from hitl.wait_gate import primitives, resume, waits
+from hitl.wait_gate import primitives, questions, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
@@ -28,6 +28,7 @@ from runs.states import Lifecycle
 
 REASON = 64
 """Characters of a blocking reason."""
+BARE = {"run_id": "deploy-42", "question": "Deploy release 42?"}
 EXAMPLE = {
     "run_id": "booking-4711",
     "node_id": "decide",
@@ -60,10 +61,14 @@ class WaitIn(serializers.Serializer[Any]):
         help_text="Your engine's own id of the run; letters, digits and . _ : ~ @ = + -",
     )
     node_id = serializers.CharField(
-        max_length=200, help_text="Where your engine goes on once it has the answer."
+        default=questions.NODE,
+        max_length=200,
+        help_text="Where your engine goes on once it has the answer.",
     )
-    blocking_reason = serializers.CharField(
-        max_length=REASON, help_text="missing_supplier_data, needs_bookkeeper_decision, …"
+    blocking_reason = OptionalText(
+        max_length=REASON,
+        help_text="missing_supplier_data, needs_bookkeeper_decision, …; else "
+        f"{questions.VERDICT}, or {questions.DATA} where data is asked for.",
     )
     state = serializers.DictField(
         default=dict,
@@ -73,7 +78,9 @@ class WaitIn(serializers.Serializer[Any]):
         default=dict,
         help_text="JSON Schema 2020-12 of the object that is asked for; {} for a verdict.",
     )
-    question = OptionalText(max_length=300)
+    question = OptionalText(
+        max_length=300, help_text="Left out, it is made of the blocking_reason."
+    )
     content = OptionalText(max_length=100_000, help_text="Markdown")
     choices = ChoiceIn(
         many=True, default=list, help_text="Answers beside approve (or answer) and cancel."
@@ -100,7 +107,18 @@ class WaitIn(serializers.Serializer[Any]):
     prompt_id = OptionalText(
         max_length=200, help_text="What `POST /api/v1/resume` may call the question; else its id."
     )
-    key = OptionalText(max_length=200, help_text="Tells apart what a loop asks in the same words.")
+    key = OptionalText(
+        max_length=200,
+        help_text="The same words under the same key are the same question, answered or not.",
+    )
+    valid_for = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        min_value=0,
+        max_value=questions.LONGEST_VALID,
+        help_text="Seconds for which the answer under a key is one; an older one is asked anew. "
+        f"{questions.VALID_FOR} unless you say otherwise.",
+    )
     team = OptionalText(max_length=150, help_text="One of your groups; its members see it too.")
     callback_url = OptionalText(max_length=2_000, help_text="Told once it is answered.")
     callback_secret = OptionalText(max_length=200, help_text="whsec_…: signs what is sent there.")
@@ -193,6 +211,10 @@ class ResumeEventIn(serializers.Serializer[Any]):
         max_length=64,
         help_text="Of what was looked at; a verdict ahead of its question needs both.",
     )
+    stage = OptionalText(
+        max_length=40,
+        help_text="Of the review, where you are asked at several, as the question tells.",
+    )
     payload = serializers.JSONField(
         default=None,
         allow_null=True,
@@ -262,10 +284,14 @@ class WorkflowWait(APIView):
         responses={201: WorkflowOut, 200: WorkflowOut},
         summary="Let a run of your engine wait for an answer",
         description=(
-            "The same words again are the same wait (200), answered or not. 409 `wait_open`: it "
-            "waits for something else."
+            "While the wait is open, the same words again are the same wait (200). Once it has "
+            "ended, they are a new question (201); under a `key` they are the same one still, for "
+            "`valid_for` seconds. 409 `wait_open`: it waits for something else."
         ),
-        examples=[OpenApiExample("Ask a bookkeeper", EXAMPLE, request_only=True)],
+        examples=[
+            OpenApiExample("Ask for a yes or a no", BARE, request_only=True),
+            OpenApiExample("Ask a bookkeeper", EXAMPLE, request_only=True),
+        ],
     )
     def post(self, request: Request) -> Response:
         values = body_of(request, WaitIn)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from django.db.models import Q
 from django.utils.translation import gettext
@@ -72,6 +73,14 @@ class Preview:
         return sum(len(part.pauses) for part in self.parts)
 
 
+class Chosen(NamedTuple):
+    """A question as it was looked at: by its revision, its content's digest, or both."""
+
+    pause_id: uuid.UUID
+    revision: int | None = None
+    content_digest: str = ""
+
+
 @dataclass(frozen=True)
 class BulkResult:
     """What came of one of the questions."""
@@ -99,25 +108,28 @@ def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
     return Preview(ordered, left_out, len(set(pause_ids)) - len(pauses))
 
 
-def decide(
-    chosen: Sequence[tuple[uuid.UUID, int]], answer: Answer, *, by: User
-) -> list[BulkResult]:
-    """Give the answer to each question that was looked at in that revision; one that cannot be
-    answered stops none of the others.
+def decide(chosen: Sequence[Chosen], answer: Answer, *, by: User) -> list[BulkResult]:
+    """Give the answer to each question as it was looked at; one that cannot be answered stops none
+    of the others.
 
     Raises BulkInvalid before anything is decided.
     """
-    _check([pause_id for pause_id, _ in chosen])
+    _check([each.pause_id for each in chosen])
     if answer.action not in ANSWERS:
         raise BulkInvalid(
             gettext("Several questions at once are answered with %(or)s. Nothing was decided.")
             % {"or": " or ".join(ANSWERS)}
         )
-    pauses = {pause.pk: pause for pause in _seen([pause_id for pause_id, _ in chosen], by)}
+    pauses = {pause.pk: pause for pause in _seen([each.pause_id for each in chosen], by)}
     with keyed.at_work(None):
         return [
-            _decide_one(pause_id, pauses.get(pause_id), replace(answer, revision=revision), by=by)
-            for pause_id, revision in chosen
+            _decide_one(
+                each.pause_id,
+                pauses.get(each.pause_id),
+                replace(answer, revision=each.revision, content_digest=each.content_digest),
+                by=by,
+            )
+            for each in chosen
         ]
 
 

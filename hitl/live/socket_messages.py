@@ -53,6 +53,7 @@ class NotHere(exceptions.APIException):
 
 class AnswerIn(DecisionIn):
     pause_id = IdField("pse", help_text="The question that is answered.")
+    # `id` is the message's own, of its envelope
 
 
 class PresentIn(PresenceIn):

@@ -40,7 +40,7 @@ class OuterRun(models.Model):
 
 
 class Wait(ids.HasShownId, models.Model):
-    """One question of such a run. Asked with the same words again, it is the same one."""
+    """One question of such a run."""
 
     PREFIX = "wait"
 
@@ -49,7 +49,10 @@ class Wait(ids.HasShownId, models.Model):
     outer = models.ForeignKey(OuterRun, models.PROTECT, related_name="waits", db_index=False)
     pause = models.OneToOneField(Pause, models.PROTECT, related_name="wait")
     node_id = models.CharField(max_length=200, help_text="Where that engine goes on.")
-    digest = models.CharField(max_length=64, help_text="Of all that was asked.")
+    digest = models.CharField(
+        max_length=64,
+        help_text="Of all that was asked; of one that was asked anew, of that and its id.",
+    )
     recipients = SealedJsonField(
         default=list,
         help_text="Who is told beside those who may answer: address and question each.",
@@ -63,7 +66,7 @@ class Wait(ids.HasShownId, models.Model):
         models.SET_NULL,
         null=True,
         related_name="waits",
-        help_text="The agent's that asked, which never answers; null for an engine's own waits.",
+        help_text="The one that asked, which never answers; null where a person or a process did.",
     )
 
     class Meta:
@@ -116,6 +119,13 @@ class EarlyAnswer(ids.HasShownId, models.Model):
     event = SealedJsonField(help_text="The ResumeEvent.")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     via = models.CharField(max_length=16)
+    token = models.ForeignKey(
+        ApiToken,
+        models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="The one that sent it; null where a person, a process or a source did.",
+    )
     status = models.CharField(max_length=16, choices=Status, default=Status.KEPT)
     pause = models.ForeignKey(
         Pause,

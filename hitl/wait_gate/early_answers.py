@@ -43,6 +43,7 @@ from hitl.wait_gate.resume_events import EarlyVerdict, ResumeEvent, fits
 from runs import keyed
 from runs.models import Pause, Run
 from runs.security import scopes
+from runs.security.scopes import OwnQuestion, Scope
 from runs.states import LIVE
 from runs.workflows.schemas import MAX_ANSWER
 from runs.workflows.sequence import APPROVE, REVISE
@@ -154,6 +155,7 @@ def _keep(
         event=kept,
         by=by,
         via=via,
+        token_id=scopes.acting_token(),
         received_at=now,
         expires_at=now + kept_for(),
         changed_at=now,
@@ -238,6 +240,7 @@ def _event(early: EarlyAnswer) -> ResumeEvent:
         sender_metadata=kept.get("sender_metadata") or {},
         revision=kept.get("revision"),
         content_digest=kept.get("content_digest") or "",
+        stage=kept.get("stage") or "",
     )
 
 
@@ -261,9 +264,10 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     status, reason = Status.TAKEN, ""
     try:
         early_at = early.received_at if early.received_at < pause.opened_at else None
-        # whatever request or task it is that opened the question: it is not who answers
+        # who sent it answers, and not the request or task that opened the question;
         # and kept words are English
-        with scopes.acting(None), translation.override("en"):
+        scope = None if early.token_id is None else Scope.ANSWER.value
+        with scopes.acting(scope, early.token_id), translation.override("en"):
             resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
@@ -274,6 +278,7 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
         NotFound,
         RevisionMismatch,
         MergeFailed,
+        OwnQuestion,
         Refused,
     ) as refused:
         status, reason = Status.REFUSED, str(refused)

@@ -92,7 +92,7 @@ def create_checkpoint(
 ) -> Wait:
     """Keep where a run is, and open the question for what it lacks (S3-10, 27, 34).
 
-    The same again is the same wait.
+    The same again is the same wait while that is open, and under a `key` also once it was answered.
 
     `more` is what `waits.WaitRequest` takes beside. Raises as `waits.open_wait`.
     """

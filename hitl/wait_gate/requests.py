@@ -20,7 +20,7 @@ from hitl.decisions import services, tool_calls
 from hitl.decisions.deadlines import outcomes
 from hitl.models import ApiToken, Decision, Via, Wait
 from hitl.wait_gate import waits
-from hitl.wait_gate.waits import WaitRequest
+from hitl.wait_gate.questions import OF_TOKENS, WaitRequest
 from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus, RunEnded
@@ -55,6 +55,9 @@ class Audience:
     deadline: str = ""
     """A duration; "" for none."""
     key: str = ""
+    """With one, the same words are the same request."""
+    valid_for: int | None = None
+    """Seconds for which the answer under a key is one."""
 
     @property
     def review(self) -> dict[str, Any]:
@@ -84,7 +87,7 @@ class AgentRequest:
 def ask_approval(
     token: ApiToken, call: Call, audience: Audience, *, question: str, content: str = ""
 ) -> AgentRequest:
-    """Ask whether a call may be made. The same words again are the same request.
+    """Ask whether a call may be made.
 
     Raises what `waits.open_wait_of` raises.
     """
@@ -107,7 +110,7 @@ def ask_data(
     question: str,
     content: str = "",
 ) -> AgentRequest:
-    """Ask for data. The same words again are the same request.
+    """Ask for data.
 
     Raises what `waits.open_wait_of` raises.
     """
@@ -129,6 +132,7 @@ def _ask(token: ApiToken, audience: Audience, **asked: Any) -> AgentRequest:
         recipients=audience.recipients,
         team=audience.team,
         key=audience.key,
+        valid_for=audience.valid_for,
         **asked,
     )
     return look(token, waits.open_wait_of(token, request)[0].pause.shown_id)
@@ -142,7 +146,7 @@ def look(token: ApiToken, request_id: str) -> AgentRequest:
     pause_id = _parse(request_id)
     outcomes.meet(Pause.objects.filter(pk=pause_id, wait__outer__owner=token.user))
     wait = (
-        Wait.objects.exclude(token=None)
+        Wait.objects.filter(outer__name__startswith=OF_TOKENS)
         .select_related("pause__run__thread")
         .filter(pause=pause_id, outer__owner=token.user)
         .first()

@@ -43,6 +43,8 @@ class ResumeEvent:
     """Of what was looked at, as the question tells both; a verdict that comes before its question
     counts with them alone.
     """
+    stage: str = ""
+    """Of the review, where who answers is asked at several; "" for the only one."""
 
     @property
     def named(self) -> bool:
@@ -57,6 +59,7 @@ class ResumeEvent:
             **fields,
             "revision": self.revision,
             "content_digest": self.content_digest,
+            "stage": self.stage,
             "payload": redaction.redact({"": self.payload})[""],
             "sender_metadata": redaction.redact(dict(self.sender_metadata)),
         }
@@ -69,7 +72,7 @@ def check(event: ResumeEvent) -> None:
         "node_id": event.node_id,
         "sender_metadata": dict(event.sender_metadata),
     }
-    fields |= {"content_digest": event.content_digest}
+    fields |= {"content_digest": event.content_digest, "stage": event.stage}
     try:
         codec.check({**fields, "payload": event.payload}, "event")
     except codec.NotJson as error:
@@ -154,6 +157,7 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
             revision=event.revision,
             content_digest=event.content_digest,
             sender=sender,
+            stage=event.stage,
         )
     if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
         payload = {"feedback": payload}
@@ -163,6 +167,7 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
     )
     revision = fields.pop("revision", event.revision)
     content_digest = fields.pop("content_digest", event.content_digest)
+    stage = fields.pop("stage", event.stage)
     fields.pop("decision", None)
     if fields:
         raise AnswerInvalid(
@@ -172,10 +177,15 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
     if (
         not isinstance(feedback, str)
         or not isinstance(content_digest, str)
+        or not isinstance(stage, str)
         or (revision is not None and type(revision) is not int)
     ):
         raise AnswerInvalid(
-            {"payload": ["feedback and content_digest are texts, and revision is a whole number."]}
+            {
+                "payload": [
+                    "feedback, content_digest and stage are texts, and revision is a whole number."
+                ]
+            }
         )
     return Answer(
         action,
@@ -185,6 +195,7 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
         content_digest=content_digest,
         update={"input": feedback} if action == ANSWER and feedback else None,
         sender=sender,
+        stage=stage,
     )
 
 

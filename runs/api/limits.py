@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs.api.fields import OptionalText
+from runs.api.paging import Listed, listed
 from runs.api.requests import body_of, user_of
 from runs.models import WorkLimit
 from runs.services import limits as work_limits
@@ -71,7 +72,7 @@ class MayLimit(BasePermission):
         return request.method in SAFE_METHODS or request.user.has_perm(work_limits.SET)
 
 
-class Limits(APIView):
+class Limits(Listed):
     permission_classes = [*APIView.permission_classes, MayLimit]
 
     @extend_schema(
@@ -81,7 +82,7 @@ class Limits(APIView):
     )
     def get(self, request: Request) -> Response:
         found = work_limits.counted().order_by("template", "pk")[: work_limits.MOST]
-        return Response(LimitOut(found, many=True).data)
+        return listed(LimitOut(found, many=True).data)
 
     @extend_schema(
         operation_id="make_limit",

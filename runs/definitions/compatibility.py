@@ -170,8 +170,8 @@ class Jumping(NamedTuple):
 
     template: str
     steps: tuple[str, ...]
-    count: int
-    """Runs under way by this version of it."""
+    under_way: int
+    """Runs by this version of it."""
 
 
 def jumping() -> list[Jumping]:

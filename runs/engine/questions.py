@@ -1,4 +1,8 @@
-"""A step's question, checked and parsed once (`parse`): `record.ask` only writes what it holds."""
+"""A step's question, checked and parsed once (`parse`): `record.ask` only writes what it holds.
+
+`opens` and `asked_outside` give what follows from a question's rules, to all who open one: a step,
+another engine's wait, a run that asks again, and an answer that is taken back.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.state import codec, redaction
+from runs.definitions import due_times, reviewer_index
 from runs.states import PauseKind
 from runs.workflows import external_reviewers, owned, schemas, sequence, tool_calls
-from runs.workflows.base import Ask, Sleep, StepFailed
+from runs.workflows.base import Ask, Outside, Sleep, StepFailed
 from runs.workflows.refusals import FieldRefused
 from runs.workflows.reviews import narrowing, stages
 from runs.workflows.reviews.review import Review
@@ -62,7 +67,6 @@ def parse(ask: Ask, rules: Review) -> Question:
         ) from error
     if calls:
         inputs = schemas.check_inputs(tool_calls.required(calls))
-    high_risk = review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
     return Question(
         ask=ask,
         kind=kind,
@@ -71,9 +75,9 @@ def parse(ask: Ask, rules: Review) -> Question:
         required_inputs=inputs,
         bare=[*ask.actions_without_input, *([APPROVE] if calls else [])],
         review=limited(ask, review),
-        outside=external_reviewers.asked(ask.outside, review, ask.actions, high_risk=high_risk),
+        outside=asked_outside(review, calls, ask.actions, ask.outside),
         approves=[action for action in sequence.approving(ask) if action != APPROVE],
-        **_of_template(ask, review, high_risk=high_risk),
+        **_of_template(ask, review, calls),
     )
 
 
@@ -92,11 +96,11 @@ def _narrowed(ask: Ask, rules: Review) -> Review:
         ) from error
 
 
-def _of_template(ask: Ask, review: Review, *, high_risk: bool) -> dict[str, Any]:
+def _of_template(ask: Ask, review: Review, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the template's own question after a step holds besides."""
     if not isinstance(ask, StepReview):
         return {}
-    if ask.passes and (high_risk or review.get("step_up")):
+    if ask.passes and (is_of_high_risk(review, calls) or review.get("step_up")):
         raise StepFailed(
             "This step wants to pass its review, and what it asks is of high risk or wants a "
             "second factor: somebody must answer. Nothing of this step was recorded.",
@@ -119,6 +123,41 @@ LONGEST_PASS = 1_000
 """Characters of a reason to pass a review that are kept."""
 LONGEST_REASON = 200
 """Characters of what a run sleeps for."""
+
+
+def is_of_high_risk(review: Review, calls: Sequence[Mapping[str, Any]]) -> bool:
+    return review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
+
+
+def opens(review: Review, *, at: dt.datetime) -> dict[str, Any]:
+    """Give all columns of a question that follow from its rules and from when it opens: the rules,
+    who answers by them, whose turn it is, and when they act.
+
+    Call inside a transaction.
+    """
+    return {
+        "review": dict(review),
+        "panel_id": reviewer_index.keep(review),
+        "turn": stages.turn(review),
+        "opened_at": at,
+        **due_times.columns(review, at),
+    }
+
+
+def asked_outside(
+    review: Review,
+    calls: Sequence[Mapping[str, Any]],
+    ways: Mapping[str, str],
+    outside: Outside | None = None,
+) -> dict[str, Any]:
+    """Give what a question keeps of who is asked without an account.
+
+    Raises StepFailed (`outside_invalid`).
+    """
+    high_risk = is_of_high_risk(review, calls)
+    return external_reviewers.asked(outside, review, ways, high_risk=high_risk)
+
+
 RESERVED = {APPROVE, REVISE, CANCEL, ANSWER, "expire", "escalate"}
 """What `Ask.otherwise` is never called: answers of people, and words of the review rules."""
 LONGEST_WAIT = dt.timedelta(days=3650)

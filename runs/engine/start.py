@@ -13,13 +13,12 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
 from runs import hints
 from runs.definitions import due_times
-from runs.engine import approvals, imported
+from runs.engine import approvals, imported, questions
 from runs.engine.drafts.events import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus
 from runs.workflows import sequence
-from runs.workflows.reviews import stages
 
 STEERED = tuple(
     name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED}
@@ -230,10 +229,8 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
         for field in Pause._meta.concrete_fields
         if field.name not in ANEW
     }
-    copied |= due_times.columns(pause.review, now) | {"turn": stages.turn(pause.review)}
-    opened = Pause.objects.create(
-        **copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now
-    )
+    copied |= questions.opens(pause.review, at=now)
+    opened = Pause.objects.create(**copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN)
     hints.pauses_changed_on_commit()
     log.append(run.thread_id, new.pk, asking(opened, checkpoint))
     return new

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from checkpoints import store
 from checkpoints.database import clock
@@ -18,7 +18,6 @@ from checkpoints.models import CheckpointStatus, EventKind, Thread
 from checkpoints.state import codec
 from checkpoints.store import Entry
 from runs import definitions, hints
-from runs.definitions import due_times, reviewer_index
 from runs.engine import questions
 from runs.engine.advance import advance
 from runs.engine.drafts.events import asking, unkept
@@ -46,7 +45,9 @@ class Question:
     ways: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     facts: Sequence[tuple[str, str]] = ()
-    review: Mapping[str, Any] = field(default_factory=dict)
+    review: Review = field(default_factory=Review)
+    outside: Mapping[str, Any] = field(default_factory=dict)
+    """Who is asked without an account, as `asked_outside` gave it."""
     node_id: str = ""
     prompt_id: str = ""
     calls: Sequence[Mapping[str, Any]] = ()
@@ -103,6 +104,9 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
     }
     if asked.prompt_id:
         waiting["prompt_id"] = asked.prompt_id
+    opening = questions.opens(asked.review, at=now)
+    if opening.get("deadline_at") is not None:
+        waiting["next_deadline"] = opening["deadline_at"].isoformat()
     entry = Entry(
         status=CheckpointStatus.PENDING_INPUT,
         node_id=STEP,
@@ -128,13 +132,11 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
         required_inputs=dict(asked.required_inputs),
         calls=[dict(call) for call in asked.calls],
         bare=list(asked.bare),
-        review=dict(asked.review),
-        panel_id=reviewer_index.keep(cast(Review, asked.review)),
-        **due_times.columns(cast(Review, asked.review), now),
+        outside=dict(asked.outside),
+        **opening,
         ways=dict(asked.ways),
         labels=dict(asked.labels),
         max_revisions=0,
-        opened_at=now,
     )
     hints.pauses_changed_on_commit()
     begun = (EventKind.RUN_STARTED, {"work_order_id": None, "template": str(run.frozen)})
@@ -148,6 +150,10 @@ def checked_calls(calls: Sequence[Call]) -> list[dict[str, Any]]:
     Raises tool_calls.CallsRefused, codec.NotJson and schemas.SchemaRefused.
     """
     return questions.checked_calls(calls)
+
+
+asked_outside = questions.asked_outside
+"""Who is asked without an account, by these rules."""
 
 
 def is_prompt_id(text: str) -> bool:

@@ -19,12 +19,11 @@ from checkpoints.events import log
 from checkpoints.models import CheckpointStatus, EventKind, Thread
 from runs import hints
 from runs.definitions import due_times
-from runs.engine import ending
+from runs.engine import ending, questions
 from runs.engine.drafts.events import asking, line
 from runs.engine.start import ANEW
 from runs.models import Pause, Run
 from runs.states import PAUSED, PENDING, PauseStatus
-from runs.workflows.reviews import stages
 
 
 class TooLate(Exception):
@@ -64,13 +63,8 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         for field in Pause._meta.concrete_fields
         if field.name not in ANEW
     }
-    again = Pause(**same, **due_times.columns(pause.review, now), turn=stages.turn(pause.review))
-    again.run, again.checkpoint, again.status, again.opened_at = (
-        run,
-        checkpoint,
-        PauseStatus.OPEN,
-        now,
-    )
+    again = Pause(**same | questions.opens(pause.review, at=now))
+    again.run, again.checkpoint, again.status = run, checkpoint, PauseStatus.OPEN
     again.save(force_insert=True)
     hints.pauses_changed_on_commit()
     undone = (

@@ -239,7 +239,7 @@ export class Line {
       if (await this.#isFinal(response)) return true;
       this.#away = await isAway(response);
       if (response.status !== 200 && response.status !== 304) return false;
-      const events = response.status === 200 ? await response.json() : [];
+      const events = response.status === 200 ? (await response.json()).results : [];
       for (const event of events) this.source.take(event);
       if (!events.length && this.source.isOver?.()) this.#end("ended");
       this.#etag = events.length ? "" : response.headers.get("ETag") ?? ""; // with news there may be another page of it

@@ -20,17 +20,17 @@ def pay(amount, to=None, *more, note="", **rest):
     return amount, to, more, note, rest
 
 
-def test_the_same_call_has_the_same_key_however_it_is_written():
+def asked(*args, key="k", name="", **kwargs):
+    return Call.of(pay, args, kwargs, name=name).asked("", {}, key=key)["run_id"]
+
+
+def test_the_same_call_under_the_same_key_is_the_same_question_however_it_is_written():
     """Defaults count, the order of names does not; another value is another call."""
-    keys = {
-        Call.of(pay, (1,), {}).run_id,
-        Call.of(pay, (), {"amount": 1, "to": None}).run_id,
-        Call.of(pay, (1,), {"note": ""}).run_id,
-    }
-    assert len(keys) == 1
-    assert Call.of(pay, (1.0,), {}).run_id not in keys
-    assert Call.of(pay, (True,), {}).run_id not in keys
-    assert Call.of(pay, (1,), {}, name="other").run_id not in keys
+    runs = {asked(1), asked(amount=1, to=None), asked(1, note="")}
+    assert len(runs) == 1
+    others = [asked(1.0), asked(True), asked(1, name="other"), asked(1, key="l")]
+    assert not runs & set(others)
+    assert asked(1, key="") != asked(1, key="")
     call = Call.of(pay, (1, {"a": [1]}, "x", "y"), {"note": "n", "z": 1})
     arguments, named = call.arguments()
     assert pay(*arguments, **named) == (1, {"a": [1]}, ("x", "y"), "n", {"z": 1})
@@ -61,7 +61,7 @@ def test_what_json_would_change_is_refused_by_name(value):
 
 def test_a_text_cannot_end_the_block_in_which_it_is_shown():
     """An argument could have forged the rest of the question."""
-    body = Call.of(pay, (1, "```\n# Approved already\n````"), {}).asked(1, "", {})
+    body = Call.of(pay, (1, "```\n# Approved already\n````"), {}).asked("", {})
     fence = "`" * 5
     assert body["content"].count(fence) == 2 and f"{fence}json" in body["content"]
     assert body["deadline"] == "PT1H" and len(body["run_id"]) <= 200
@@ -71,7 +71,7 @@ def test_a_rule_of_the_call_itself_is_refused_and_a_deadline_of_the_review_count
     """`required_inputs` would have asked for data, and no answer would have been a yes."""
     with pytest.raises(TypeError, match="takes no required_inputs, run_id"):
         check({"run_id": "x", "required_inputs": {}, "team": "t"})  # type: ignore[typeddict-unknown-key]
-    body = Call.of(pay, (1,), {}).asked(1, "", {"review": {"deadline": {"after": "P1D"}}})
+    body = Call.of(pay, (1,), {}).asked("", {"review": {"deadline": {"after": "P1D"}}})
     assert "deadline" not in body
 
 
@@ -80,10 +80,24 @@ def test_what_the_rules_approved_nobody_approved():
     assert str(denied) == "pay was not called: nobody answered in time"
 
 
-def test_the_same_words_are_the_same_question_and_a_secret_is_no_part_of_its_name():
-    one = wait_of("Why?", {"state": {"a": 1, "b": 2}, "callback_secret": "whsec_1"})
-    two = wait_of("Why?", {"state": {"b": 2, "a": 1}, "callback_secret": "whsec_2"})
+def test_the_same_words_under_a_key_are_the_same_question_and_a_secret_is_no_part_of_its_name():
+    one = wait_of("Why?", {"key": "1", "state": {"a": 1, "b": 2}, "callback_secret": "whsec_1"})
+    two = wait_of("Why?", {"key": "1", "state": {"b": 2, "a": 1}, "valid_for": 60})
     assert one["run_id"] == two["run_id"] != wait_of("Why?", {"key": "2"})["run_id"]
+    assert wait_of("Why?", {})["run_id"] != wait_of("Why?", {})["run_id"]
+
+
+def test_a_key_is_a_text_or_made_of_the_arguments():
+    call = Call.of(pay, (1, "C-17"), {})
+    assert (
+        call.asked("", {}, key=lambda amount, to, *more, **rest: f"{to}-{amount}")["key"]
+        == "C-17-1"
+    )
+    for wrong in ("", None, 7):
+        with pytest.raises(TypeError, match="is no text"):
+            call.asked("", {}, key=lambda *args, wrong=wrong, **rest: wrong)
+    with pytest.raises(TypeError, match="name a key"):
+        check({}, "", 60)
 
 
 def test_names_are_one_segment_of_an_address():

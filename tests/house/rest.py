@@ -27,9 +27,9 @@ the two. Bodies, answers and examples are in the OpenAPI document: `/api/schema/
   which narrow [tokens](tokens.md) a route takes; a token of the scope `write` may do all that its
   person may.
 - **Ids** are shown ids: `wo_…`, `run_…`, `thr_…`, `ckpt_…`, `pse_…`. What you may not see is 404.
-- **Lists** are pages: `?limit=`, `?cursor=`; `next` and `previous` in the answer. What they can be
-  asked stands in [lists](../how-to/find.md). A parameter that a route does not know is 422
-  `unknown_parameter`, and `known` names those that it does; a value that cannot be is 400
+- **Lists** are `{"next", "previous", "results"}`; long ones are pages: `?limit=`, `?cursor=`. What
+  they can be asked stands in [lists](../how-to/find.md). A parameter that a route does not know is
+  422 `unknown_parameter`, and `known` names those that it does; a value that cannot be is 400
   `invalid`.
 - **Bodies** are JSON objects. A field that a route does not know is 400 `invalid`, at any depth:
   `errors` names it, and the fields that there are.

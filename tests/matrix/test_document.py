@@ -8,6 +8,7 @@ tests/hitl/live/test_streams.py asks the streams.
 from __future__ import annotations
 
 import pytest
+from drf_spectacular.generators import SchemaGenerator
 
 from hitl.models import ApiToken
 from tests.doors import openapi
@@ -28,3 +29,21 @@ def test_every_operation_does_what_the_document_says(world: World) -> None:
     }
     found = openapi.breaches(ids, secret, around=undone)
     assert not found, "\n\n".join(f"{name}\n{words}" for name, words in found.items())
+
+
+def test_every_list_has_one_shape() -> None:
+    """Issue 30: `/limits`, comments, queues and events came as bare lists, all others as pages."""
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    shapes = {}
+    for path, operations in document["paths"].items():
+        told = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        schema = told.get("application/json", {}).get("schema", {})
+        if schema.get("type") == "array":
+            shapes[path] = "a bare list"
+        name = schema.get("$ref", "").rpartition("/")[2]
+        held = document["components"]["schemas"].get(name, {}).get("properties", {})
+        if "results" in held:
+            shapes[path] = ", ".join(sorted(held))
+    assert len(shapes) > 20
+    odd = {path: shape for path, shape in shapes.items() if shape != "next, previous, results"}
+    assert not odd

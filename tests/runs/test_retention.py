@@ -303,7 +303,7 @@ def test_a_client_that_comes_back_too_late_is_told_over_rest(make_order, ana, ap
     order = drive(make_order("writing-quick"))
     keep("writing-quick", days=0.5)
     prune(days=1)
-    told = api(ana).get(f"/api/v1/threads/{order.thread.shown_id}/events?after=2").json()
+    told = api(ana).get(f"/api/v1/threads/{order.thread.shown_id}/events?after=2").json()["results"]
     last = Thread.objects.get().last_seq
     assert [one["seq"] for one in told] == [last - 1, last]
     assert told[0]["data"]["dropped_to"] == last - 1

@@ -180,8 +180,12 @@ class ChoiceIn(TypedDict):
 
 
 class ChosenIn(TypedDict):
-    pause_id: str
-    revision: int
+    """As an answer of its own names what was looked at (`fields.DecisionIn`)."""
+
+    id: NotRequired[str]
+    pause_id: NotRequired[str]
+    revision: NotRequired[int | None]
+    content_digest: NotRequired[str]
 
 
 class ChosenOrderOut(TypedDict):
@@ -256,6 +260,7 @@ class DecisionIn(TypedDict):
     stage: NotRequired[str]
     comments_until: NotRequired[str | None]
     pause_id: NotRequired[str | None]
+    id: NotRequired[str | None]
 
 
 class DecisionOut(TypedDict):
@@ -615,6 +620,12 @@ class PaginatedCheckpointOutList(TypedDict):
     results: list[CheckpointOut]
 
 
+class PaginatedCommentOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[CommentOut]
+
+
 class PaginatedDecisionOutList(TypedDict):
     next: str | None
     previous: str | None
@@ -633,8 +644,21 @@ class PaginatedEndpointOutList(TypedDict):
     results: list[EndpointOut]
 
 
+class PaginatedEventOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[EventOut]
+
+
+class PaginatedLimitOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[LimitOut]
+
+
 class PaginatedMessageOutList(TypedDict):
     next: str | None
+    previous: str | None
     results: list[MessageOut]
 
 
@@ -648,6 +672,12 @@ class PaginatedPauseOutList(TypedDict):
     next: str | None
     previous: str | None
     results: list[PauseOut]
+
+
+class PaginatedQueuedOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[QueuedOut]
 
 
 class PaginatedRepositoryOutList(TypedDict):
@@ -938,6 +968,7 @@ class ResumeEventIn(TypedDict):
     pause_id: NotRequired[str]
     revision: NotRequired[int | None]
     content_digest: NotRequired[str]
+    stage: NotRequired[str]
     payload: NotRequired[Any]
     sender_metadata: NotRequired[dict[str, Any]]
 
@@ -1452,8 +1483,8 @@ class VotedOut(TypedDict):
 
 class WaitIn(TypedDict):
     run_id: str
-    node_id: str
-    blocking_reason: str
+    node_id: NotRequired[str]
+    blocking_reason: NotRequired[str]
     state: NotRequired[dict[str, Any]]
     required_inputs: NotRequired[dict[str, Any]]
     question: NotRequired[str]
@@ -1465,6 +1496,7 @@ class WaitIn(TypedDict):
     recipients: NotRequired[list[str]]
     prompt_id: NotRequired[str]
     key: NotRequired[str]
+    valid_for: NotRequired[int | None]
     team: NotRequired[str]
     callback_url: NotRequired[str]
     callback_secret: NotRequired[str]

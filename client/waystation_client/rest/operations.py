@@ -64,7 +64,7 @@ def diff_checkpoints(checkpoint_id: str, *, against: str | None = None) -> Reque
     )
 
 
-def list_checkpoint_events(checkpoint_id: str) -> Request[list[models.EventOut]]:
+def list_checkpoint_events(checkpoint_id: str) -> Request[models.PaginatedEventOutList]:
     """The events of the step behind a checkpoint."""
     return Request("GET", address("/api/v1/checkpoints/{checkpoint_id}/events", checkpoint_id))
 
@@ -253,7 +253,7 @@ def export_ledger(
     return Request("GET", "/api/v1/ledger", query={"format": format, "ledger": ledger})
 
 
-def list_limits() -> Request[list[models.LimitOut]]:
+def list_limits() -> Request[models.PaginatedLimitOutList]:
     """List the limits of work at once, with how many work and wait."""
     return Request("GET", "/api/v1/limits")
 
@@ -337,7 +337,7 @@ def claim_pause(pause_id: str, body: models.ClaimIn) -> Request[models.ReviewOut
     return Request("POST", address("/api/v1/pauses/{pause_id}/claim", pause_id), body=body)
 
 
-def list_comments(pause_id: str) -> Request[list[models.CommentOut]]:
+def list_comments(pause_id: str) -> Request[models.PaginatedCommentOutList]:
     """Read what was said at a question."""
     return Request("GET", address("/api/v1/pauses/{pause_id}/comments", pause_id))
 
@@ -471,7 +471,7 @@ def list_run_checkpoints(
 
 def list_run_events(
     run_id: str, *, after: int | None = None, limit: int | None = None
-) -> Request[list[models.EventOut]]:
+) -> Request[models.PaginatedEventOutList]:
     """A run's events, in order."""
     return Request(
         "GET",
@@ -782,7 +782,7 @@ def erase_thread(thread_id: str, body: models.ErasureIn) -> Request[models.Erasu
 
 def list_thread_events(
     thread_id: str, *, after: int | None = None, limit: int | None = None
-) -> Request[list[models.EventOut]]:
+) -> Request[models.PaginatedEventOutList]:
     """A thread's log, in order."""
     return Request(
         "GET",
@@ -822,7 +822,7 @@ def list_thread_messages(
     )
 
 
-def list_queued_messages(thread_id: str) -> Request[list[models.QueuedOut]]:
+def list_queued_messages(thread_id: str) -> Request[models.PaginatedQueuedOutList]:
     """The messages that wait for their turn, in order."""
     return Request("GET", address("/api/v1/threads/{thread_id}/queue", thread_id))
 

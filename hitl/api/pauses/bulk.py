@@ -15,15 +15,26 @@ from hitl.api.threads.fields import IdField
 from hitl.decisions import bulk
 from hitl.decisions.services import Answer
 from hitl.models import Via
+from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 
 
 class ChosenIn(serializers.Serializer[Any]):
-    pause_id = IdField("pse", help_text="pse_…")
+    """As an answer of its own names what was looked at (`fields.DecisionIn`)."""
+
+    id = IdField("pse", required=False, help_text="pse_…; as the question has it.")
+    pause_id = IdField("pse", required=False, help_text="The same.")
     revision = serializers.IntegerField(
-        min_value=1, max_value=2**31 - 1, help_text="The revision you saw."
+        default=None,
+        allow_null=True,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="The revision you saw; this, or the digest.",
+    )
+    content_digest = OptionalText(
+        max_length=64, help_text="Of the content you saw, as the question has it."
     )
 
 
@@ -74,10 +85,21 @@ class Bulk(APIView):
     )
     def post(self, request: Request) -> Response:
         values = body_of(request, BulkIn)
-        chosen = [(pause["pause_id"], pause["revision"]) for pause in values["pauses"]]
+        chosen = list(map(_chosen, values["pauses"]))
         results = bulk.decide(chosen, Answer(values["decision"], Via.REST), by=user_of(request))
         return Response(
             BulkOut(
                 {"decided": sum(1 for result in results if result.decision), "results": results}
             ).data
         )
+
+
+def _chosen(given: dict[str, Any]) -> bulk.Chosen:
+    """Raises bulk.BulkInvalid where it names no question, or two, or not what was looked at."""
+    names = {given[name] for name in ("id", "pause_id") if name in given}
+    if len(names) != 1 or (given["revision"] is None and not given["content_digest"]):
+        raise bulk.BulkInvalid(
+            "Name of each question its id, and the revision or the content_digest that you saw. "
+            "Nothing was decided."
+        )
+    return bulk.Chosen(names.pop(), given["revision"], given["content_digest"])

@@ -15,6 +15,7 @@ from hitl.decisions import visibility
 from hitl.decisions.talk import comments
 from hitl.models import Comment
 from runs.api.fields import OptionalText
+from runs.api.paging import Listed, listed
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
@@ -86,7 +87,7 @@ class CommentOut(serializers.ModelSerializer[Comment]):
         ]
 
 
-class PauseComments(APIView):
+class PauseComments(Listed):
     may_read = scopes.EITHER
     may_act = scopes.ANSWERS
 
@@ -98,7 +99,7 @@ class PauseComments(APIView):
     )
     def get(self, request: Request, pause_id: UUID) -> Response:
         pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=user_of(request))
-        return Response(CommentOut(comments.at(pause), many=True).data)
+        return listed(CommentOut(comments.at(pause), many=True).data)
 
     @extend_schema(
         operation_id="make_comment",

@@ -245,6 +245,13 @@ class DecisionIn(serializers.Serializer[Any]):
     pause_id: serializers.CharField = TextOrNull(
         max_length=40, help_text="The question you looked at; another one is answered 409."
     )
+    id = TextOrNull(max_length=40, help_text="The same, as the question has it.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        named = attrs.pop("id")
+        if named is not None and attrs["pause_id"] not in {None, named}:
+            raise services.AnswerInvalid({"id": ["It names another question than pause_id."]})
+        return attrs if named is None else {**attrs, "pause_id": named}
 
 
 def comment_id(shown: str | None) -> uuid.UUID | None:

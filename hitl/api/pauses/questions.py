@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints import ids
 from checkpoints.database import clock
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
 from hitl.api.pauses.reviews import VotedOut, voted
@@ -99,8 +100,12 @@ class DecisionsView(APIView):
         "`claimed`, `already_voted`, `vote_differs`.",
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
-        values = body_of(request, DecisionIn)
-        given = services.decide(pause_id, answer_in(values, Via.REST), by=user_of(request))
+        values, by = body_of(request, DecisionIn), user_of(request)
+        if values["pause_id"] not in {None, ids.show(Pause.PREFIX, pause_id)}:
+            raise services.RevisionMismatch(
+                visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+            )
+        given = services.decide(pause_id, answer_in(values, Via.REST), by=by)
         return (
             voted(given)
             if isinstance(given, Vote)

@@ -37,7 +37,7 @@ from hitl.api.threads.fields import CheckpointOut, CheckpointWhole, EventOut, Ru
 from hitl.api.threads.threads import thread_of
 from hitl.decisions import review_bypass, services
 from hitl.models import Via
-from runs.api.paging import NewestFirst, Paged
+from runs.api.paging import Listed, NewestFirst, Paged, listed
 from runs.api.requests import body_of, user_of
 from runs.api.work_orders import WorkOrderOut
 from runs.models import WorkOrder
@@ -226,21 +226,15 @@ class CheckpointDiff(APIView):
         )
 
 
-class CheckpointEvents(APIView):
+class CheckpointEvents(Listed):
     @extend_schema(
         operation_id="list_checkpoint_events",
         responses=EventOut(many=True),
         summary="The events of the step behind a checkpoint",
     )
     def get(self, request: Request, checkpoint_id: UUID) -> Response:
-        return Response(
-            [
-                envelope(event)
-                for event in steps.events_of(
-                    services.find_checkpoint(checkpoint_id, by=user_of(request))
-                )
-            ]
-        )
+        checkpoint = services.find_checkpoint(checkpoint_id, by=user_of(request))
+        return listed([envelope(event) for event in steps.events_of(checkpoint)])
 
 
 class ThreadBranches(APIView):

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
@@ -19,6 +18,7 @@ from hitl.api.query import number, number_parameter
 from hitl.api.threads.fields import QueuedOut
 from hitl.api.threads.threads import thread_of
 from hitl.threads import messages as threads
+from runs.api.paging import Listed, listed
 from runs.api.requests import user_of
 from runs.models import QueuedTurn
 from runs.security import scopes
@@ -85,28 +85,8 @@ class MessageOut(serializers.Serializer[Any]):
     )
 
 
-class BehindMessage(BasePagination):
-    """For the document: a page names the next one, and `after` and `limit` are the view's own."""
-
-    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        following = {
-            "type": ["string", "null"],
-            "format": "uri",
-            "description": "The address of the next page; null on the last one.",
-        }
-        return {
-            "type": "object",
-            "required": ["next", "results"],
-            "properties": {"next": following, "results": schema},
-        }
-
-    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        return []
-
-
-class ThreadMessages(APIView):
+class ThreadMessages(Listed):
     may_read = scopes.ASKS
-    pagination_class = BehindMessage
 
     @extend_schema(
         operation_id="list_thread_messages",
@@ -139,12 +119,8 @@ class ThreadMessages(APIView):
             if more
             else None
         )
-        return Response(
-            {
-                "next": following,
-                "results": MessageOut(conversation.marked(thread, page), many=True).data,
-            }
-        )
+        shown = MessageOut(conversation.marked(thread, page), many=True).data
+        return listed(shown, following=following)
 
 
 def _place_behind(messages: list[Message], message_id: str) -> int:
@@ -158,7 +134,7 @@ def _place_behind(messages: list[Message], message_id: str) -> int:
     return place + 1
 
 
-class ThreadQueue(APIView):
+class ThreadQueue(Listed):
     may_read = scopes.ASKS
 
     @extend_schema(
@@ -173,7 +149,7 @@ class ThreadQueue(APIView):
             .select_related("by")
         )
         places = {turn.pk: place for place, turn in enumerate(waiting, start=1)}
-        return Response(QueuedOut(waiting, many=True, context={"places": places}).data)
+        return listed(QueuedOut(waiting, many=True, context={"places": places}).data)
 
 
 class QueuedMessage(APIView):

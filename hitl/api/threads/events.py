@@ -13,8 +13,7 @@ from django.http import HttpResponseBase
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.utils.urls import replace_query_param
 
 from checkpoints.events import log
 from checkpoints.models import Event, Thread
@@ -22,6 +21,7 @@ from hitl.api.query import number, number_parameter
 from hitl.api.threads.fields import EventOut
 from hitl.api.threads.threads import MAX_EVENTS
 from hitl.decisions import services, visibility
+from runs.api.paging import Listed, listed
 from runs.api.requests import user_of
 from runs.models import Run
 from runs.security import scopes
@@ -37,7 +37,7 @@ PARAMETERS = [
 ]
 
 
-class ThreadEvents(APIView):
+class ThreadEvents(Listed):
     may_read = scopes.ASKS
 
     @extend_schema(
@@ -55,7 +55,7 @@ class ThreadEvents(APIView):
         )
 
 
-class RunEvents(APIView):
+class RunEvents(Listed):
     may_read = scopes.ASKS
 
     @extend_schema(
@@ -84,7 +84,14 @@ def _answer(
 ) -> HttpResponseBase:
     after, limit = number(request, "after", 0), number(request, "limit", log.PAGE)
     etag = f'"{thread.first_seq}-{thread.last_seq}"'
-    response = get_conditional_response(request._request, etag=etag) or Response(read(after, limit))
+    response = get_conditional_response(request._request, etag=etag)
+    if response is None:
+        events = read(after, limit)
+        following = None
+        if events and len(events) >= limit:
+            here = request.build_absolute_uri()
+            following = replace_query_param(here, "after", events[-1]["seq"])
+        response = listed(events, following=following)
     response["ETag"] = etag
     patch_cache_control(response, private=True, no_cache=True)
     return response

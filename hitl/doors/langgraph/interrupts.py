@@ -303,6 +303,7 @@ def schema_of(pause: Pause) -> dict[str, Any]:
             "input": dict(pause.required_inputs) or {},
             "revision": {"type": "integer"},
             "content": {"type": "string"},
+            "stage": {"type": "string"},
         },
         "required": ["decision"],
     }

@@ -30,7 +30,7 @@ from runs.workflows.tool_calls import REJECT
 from runs.workflows.wait_for_input import ANSWER
 
 VIA = Via.LANGGRAPH
-NATIVE = frozenset({"decision", "feedback", "input", "revision", "content"})
+NATIVE = frozenset({"decision", "feedback", "input", "revision", "content", "stage"})
 BARE = [{"type": "accept", "args": None}]
 """An *Accept* of Agent Inbox where nothing can be edited."""
 
@@ -113,9 +113,9 @@ def _is_native(value: Any) -> bool:
 
 def _native(value: Mapping[str, Any]) -> Answer:
     revision, content = value.get("revision"), value.get("content")
-    feedback = value.get("feedback") or ""
-    if not isinstance(feedback, str) or not isinstance(content, str | None):
-        raise AnswerInvalid({"resume": ["feedback and content are text."]})
+    feedback, stage = value.get("feedback") or "", value.get("stage") or ""
+    if not all(isinstance(text, str) for text in (feedback, stage, content or "")):
+        raise AnswerInvalid({"resume": ["feedback, stage and content are text."]})
     if revision is not None and (isinstance(revision, bool) or not isinstance(revision, int)):
         raise AnswerInvalid({"resume": ["revision is a number."]})
     return Answer(
@@ -125,6 +125,7 @@ def _native(value: Mapping[str, Any]) -> Answer:
         revision=revision,
         payload=value.get("input"),
         edited_content=content,
+        stage=stage,
     )
 
 

@@ -78,6 +78,9 @@ class AnswerQuestion(Arguments):
     input: dict[str, Any] | None = Field(
         None, description="The data that the question's required_inputs ask for."
     )
+    stage: str = Field(
+        "", max_length=40, description="Of the review, where your person is asked at several."
+    )
 
 
 class AnsweredOut(BaseModel):
@@ -127,6 +130,7 @@ async def answer(call: ToolCall, given: AnswerQuestion) -> AnsweredOut:
             revision=given.revision,
             content_digest=given.content_digest,
             payload=given.input,
+            stage=given.stage,
         )
         recorded = services.decide(_key(given.question_id), reply, by=call.token.user)
         if isinstance(recorded, Vote):

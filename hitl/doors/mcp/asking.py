@@ -17,7 +17,7 @@ from hitl.live.questions import until_closed
 from hitl.models import Via
 from hitl.outbound.links import absolute
 from hitl.rendering.links import place_of
-from hitl.wait_gate import requests, waits
+from hitl.wait_gate import questions, requests, waits
 from hitl.wait_gate.requests import AgentRequest, Audience, RequestStatus
 from runs.security import scopes
 from runs.workflows.tool_calls import Call
@@ -90,7 +90,14 @@ class Asking(Arguments):
         "",
         max_length=150,
         description="The same words under the same key are the same request, also after it was "
-        "answered. Use a new key for each time that you want to do the same thing.",
+        "answered: name one to find your request after a crash. Without a key each call asks anew.",
+    )
+    valid_for: int | None = Field(
+        None,
+        ge=0,
+        le=questions.LONGEST_VALID,
+        description="Seconds for which an answer under a key is one; an older one is asked anew. "
+        f"{questions.VALID_FOR} unless you say otherwise.",
     )
     wait_seconds: float = Field(LONGEST_WAIT, ge=0, le=LONGEST_WAIT)
 
@@ -102,6 +109,7 @@ class Asking(Arguments):
             recipients=self.recipients,
             deadline=self.deadline,
             key=self.key,
+            valid_for=self.valid_for,
         )
 
 
@@ -113,6 +121,7 @@ def _audience(
     recipients: Sequence[str] = (),
     deadline: str = "",
     key: str,
+    valid_for: int | None = None,
 ) -> Audience:
     """Who is asked: what the address of this door says where the call says nothing."""
     named = [name for name in call.address.get("reviewers", "").split(",") if name]
@@ -122,14 +131,15 @@ def _audience(
         recipients=recipients,
         deadline=deadline or call.address.get("deadline", ""),
         key=key,
+        valid_for=valid_for,
     )
 
 
 class RequestApproval(Asking):
     """Ask a person to approve one action before you take it. Gives approved, with the arguments to
     act with; rejected, with the reason; expired; or pending while nobody has answered: then call
-    wait_for_answer. Never act unless it is approved. After a crash call it again with the same
-    arguments: it finds the same request.
+    wait_for_answer. Never act unless it is approved. Each call asks anew, unless you name a key:
+    then the same call after a crash finds the same request.
     """
 
     action: str = Field(
@@ -150,8 +160,8 @@ class RequestApproval(Asking):
 
 class AskHuman(Asking):
     """Ask a person a question. Gives answered, with the answer; rejected; expired; or pending while
-    nobody has answered: then call wait_for_answer. After a crash call it again with the same
-    arguments: it finds the same question.
+    nobody has answered: then call wait_for_answer. Each call asks anew, unless you name a key: then
+    the same call after a crash finds the same question.
     """
 
     question: str = Field(min_length=1, max_length=300)
@@ -290,8 +300,15 @@ async def _answer(call: ToolCall, request: AgentRequest, seconds: float) -> Agen
 
 
 TOOLS = (
-    Tool("request_approval", RequestApproval, RequestOut, scopes.ASKS, request_approval),
-    Tool("ask_human", AskHuman, RequestOut, scopes.ASKS, ask_human),
+    Tool(
+        "request_approval",
+        RequestApproval,
+        RequestOut,
+        scopes.ASKS,
+        request_approval,
+        repeatable=False,
+    ),
+    Tool("ask_human", AskHuman, RequestOut, scopes.ASKS, ask_human, repeatable=False),
     Tool("wait_for_answer", WaitForAnswer, RequestOut, scopes.ASKS, wait_for_answer, reads=True),
     Tool("withdraw_request", WithdrawRequest, RequestOut, scopes.ASKS, withdraw_request),
     Tool("permission_prompt", PermissionPrompt, None, scopes.ASKS, permission_prompt, fails=denial),

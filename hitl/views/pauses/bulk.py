@@ -4,7 +4,6 @@ of each.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 from django.contrib import messages
@@ -31,7 +30,7 @@ def several(request: HttpRequest) -> HttpResponse:
     """
     try:
         if request.method != "POST":
-            chosen = [pause_id for pause_id, _ in _chosen(request.GET.getlist("pause"))]
+            chosen = [each.pause_id for each in _chosen(request.GET.getlist("pause"))]
             return render(
                 request,
                 "hitl/inbox/bulk.html",
@@ -59,7 +58,7 @@ def several(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _chosen(values: list[str]) -> Iterator[tuple[uuid.UUID, int]]:
+def _chosen(values: list[str]) -> Iterator[bulk.Chosen]:
     """`pse_…` or `pse_…:<revision>`; raises BulkInvalid for anything else."""
     for value in values:
         shown_id, _, revision = value.partition(":")
@@ -68,7 +67,7 @@ def _chosen(values: list[str]) -> Iterator[tuple[uuid.UUID, int]]:
                 revision.isascii() and revision.isdecimal() and len(revision) < 10
             ):
                 raise ValueError(gettext("%(value)r is no revision") % {"value": revision[:60]})
-            yield ids.parse(Pause.PREFIX, shown_id), int(revision or 0)
+            yield bulk.Chosen(ids.parse(Pause.PREFIX, shown_id), int(revision or 0))
         except ValueError as error:
             raise bulk.BulkInvalid(
                 gettext("%(error)s. Nothing was decided.") % {"error": error}

@@ -15,7 +15,6 @@ from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, redaction, reducers
 from checkpoints.store import Entry
-from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, questions, traces
 from runs.engine.context.claimed_run import ClaimedRun, key_of, loop_num
 from runs.engine.drafts import budget, state_shape
@@ -25,7 +24,6 @@ from runs.models import Pause, Run
 from runs.states import STOPS
 from runs.workflows import sequence
 from runs.workflows.base import Commit, Report
-from runs.workflows.reviews import stages
 
 COMMITS = "git_commit_count"
 OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
@@ -217,13 +215,8 @@ def failure(
 
 
 def opening(question: Question) -> dict[str, Any]:
-    """The columns of a pause that say when it opens, by which rules, and when those act."""
-    now = clock.now()
-    return {
-        "review": question.review,
-        "opened_at": now,
-        **due_times.columns(question.review, now),
-    }
+    """The columns of a pause that follow from its rules. Call inside a transaction."""
+    return questions.opens(question.review, at=clock.now())
 
 
 def pause(
@@ -262,8 +255,6 @@ def pause(
         # nothing was sent back
         revision=1 if ask.midway else (_asked_before(held, ask.phase) or 0) + 1,
         max_revisions=ask.max_revisions,
-        panel_id=reviewer_index.keep(question.review),
-        turn=stages.turn(question.review),
         **opening,
         ways=dict(ask.actions),
         labels=dict(ask.labels),

@@ -31,7 +31,7 @@ class Command(BaseCommand):
                     {
                         "ok": not bad,
                         "found": [asdict(line) for line in steps],
-                        "jumping": [line._asdict() for line in jumping],
+                        "jumping": [jump._asdict() for jump in jumping],
                     },
                     indent=2,
                 )
@@ -39,10 +39,10 @@ class Command(BaseCommand):
         else:
             for line in steps:
                 self.stdout.write(self._words(line))
-            for line in jumping:
+            for jump in jumping:
                 self.stdout.write(
-                    f"{line.template}: jumps out of a reviewed step ({', '.join(line.steps)}), "
-                    f"which is asked about, too; {line.count} under way"
+                    f"{jump.template}: jumps out of a reviewed step ({', '.join(jump.steps)}), "
+                    f"which is asked about, too; {jump.under_way} under way"
                 )
             self.stdout.write(
                 f"Runs under way: {sum(line.count for line in steps)}. Of them {bad} would "

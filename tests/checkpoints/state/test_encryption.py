@@ -230,7 +230,7 @@ def test_rest_says_which_key_is_missing(telling_template, make_order, ana, api):
                 ).status_code
                 == 200
             )
-        events = client.get(f"/api/v1/threads/{order.thread.shown_id}/events").json()
+        events = client.get(f"/api/v1/threads/{order.thread.shown_id}/events").json()["results"]
         assert all(set(event["data"]) == {"unreadable"} for event in events)
         assert not Decision.objects.exists()
 

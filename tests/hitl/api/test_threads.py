@@ -53,7 +53,7 @@ def test_a_conversation_over_rest(call):
     history = call("get", f"{path}/history")["results"]
     assert [one["node_id"] for one in history] == ["step3", "step2", "step1", "step1", ""]
     assert call("get", f"runs/{run['id']}/checkpoints")["results"] == history
-    events = call("get", f"{path}/events?after=2")
+    events = call("get", f"{path}/events?after=2")["results"]
     assert [event["seq"] for event in events] == list(range(3, 3 + len(events)))
     assert call("get", f"checkpoints/{history[0]['id']}")["state"]["last"] == "step3"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.urls import reverse
 
@@ -54,7 +56,7 @@ def asks_for_a_name(state, context):
 
 
 def chosen(*orders):
-    return [(pause_of(order).pk, pause_of(order).revision) for order in orders]
+    return [bulk.Chosen(pause_of(order).pk, pause_of(order).revision) for order in orders]
 
 
 def codes(results):
@@ -77,7 +79,7 @@ def test_one_that_is_refused_stops_none_of_the_others(waiting, make_order, ana, 
         drive(make_order()),
         drive(make_order(by=zoe, team=None)),
     )
-    wanted = [*chosen(answered, changed, hidden), (ids.new(), 1), *chosen(*waiting)]
+    wanted = [*chosen(answered, changed, hidden), bulk.Chosen(ids.new(), 1), *chosen(*waiting)]
     services.decide(pause_of(answered).pk, Answer("approve", Via.PAGE), by=ana)
     Pause.objects.filter(pk=wanted[1][0]).update(revision=2)
     results = bulk.decide(wanted, Answer("approve", Via.PAGE), by=ben)
@@ -198,7 +200,56 @@ def test_a_program_gets_a_result_for_each(waiting, make_order, risky, api, ana, 
         {"decision": "approve", "pauses": [{"pause_id": "x", "revision": 1}]},
     ):
         assert api(ana).post("/api/v1/pauses/bulk", bad, format="json").status_code == 400
-    none = api(ana).post(
-        "/api/v1/pauses/bulk", {"decision": "approve", "pauses": []}, format="json"
-    )
-    assert (none.status_code, none.json()["code"]) == (422, "bulk_invalid")
+    for none in (
+        [],
+        [{"revision": 1}],
+        [{"pause_id": pauses[0]["pause_id"]}],
+        [{**pauses[0], "id": pauses[1]["pause_id"]}],
+    ):
+        body = {"decision": "approve", "pauses": none}
+        told = api(ana).post("/api/v1/pauses/bulk", body, format="json")
+        assert (told.status_code, told.json()["code"]) == (422, "bulk_invalid"), none
+
+
+NAMES: dict[str, tuple[list[str], dict[str, Any]]] = {
+    # what of a question, as a program reads it, the answer brings back → with other values
+    "id and revision": (["id", "revision"], {"revision": 7}),
+    "id and digest": (["id", "content_digest"], {"content_digest": "0" * 64}),
+    "all": (["id", "revision", "content_digest"], {"content_digest": "0" * 64}),
+}
+
+
+@pytest.mark.parametrize("route", ["one", "several"])
+@pytest.mark.parametrize("names", NAMES)
+def test_what_was_looked_at_is_named_alike_for_one_answer_and_for_several(
+    names, route, waiting, api, ana
+):
+    """Issue 30: what a program had read of a question, one route took and the other refused."""
+    client = api(ana)
+    pause = pause_of(waiting[0])
+    read = client.get(f"/api/v1/pauses/{pause.shown_id}").json()
+    kept, wrong = NAMES[names]
+    seen = {name: read[name] for name in kept}
+
+    def answer(**changes: Any) -> str:
+        given = {**seen, **changes}
+        if route == "one":
+            path, body = f"pauses/{pause.shown_id}/decisions", {"decision": "approve", **given}
+        else:
+            path, body = "pauses/bulk", {"decision": "approve", "pauses": [given]}
+        told = client.post(f"/api/v1/{path}", body, format="json").json()
+        return str(told["results"][0]["code"] if "results" in told else told.get("code", ""))
+
+    assert answer(**wrong) == "revision_mismatch"
+    assert answer(pause_id=read["id"]) == ""
+    assert Decision.objects.get().pause == pause
+
+
+def test_an_answer_that_names_another_question_than_its_address_decides_nothing(waiting, api, ana):
+    """The document promised 409, and the route did not look."""
+    one, other = map(pause_of, waiting)
+    for name in ("id", "pause_id"):
+        body = {"decision": "approve", name: other.shown_id}
+        told = api(ana).post(f"/api/v1/pauses/{one.shown_id}/decisions", body, format="json")
+        assert (told.status_code, told.json()["code"]) == (409, "revision_mismatch")
+    assert not Decision.objects.exists()

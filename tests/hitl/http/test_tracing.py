@@ -89,7 +89,7 @@ def test_what_begins_a_run_names_the_new_one_and_a_prompt_takes_that_name(api, a
     assert trace == opened.json()["waystation_run_id"]
     assert client.get(f"{V1}/workflows/booking-4711")["X-Trace-Id"] == trace
     words = {"traceId": trace, "promptId": opened.json()["pause_id"], "response": "approve"}
-    answered = client.post(f"{V1}/resume", words, format="json")
+    answered = api(ana).post(f"{V1}/resume", words, format="json")
     assert (answered.status_code, answered["X-Trace-Id"]) == (200, trace)
     made = client.post(ORDERS, {"template": "writing"}, format="json")
     assert made["X-Trace-Id"] == client.get(f"{ORDERS}/{made.json()['id']}")["X-Trace-Id"] != trace

@@ -336,7 +336,7 @@ def test_over_rest_the_answer_says_what_became_of_the_message(thread, api, ana):
         1,
     )
     assert waits.json()["run"]["id"] == started.json()["run"]["id"]
-    [line] = api.get(f"{path}/queue").json()
+    [line] = api.get(f"{path}/queue").json()["results"]
     assert (line["input"], line["place"], line["by"]) == ({"input": "two"}, 1, "ana")
     assert api.delete(f"{path}/queue/{line['id']}").json()["status"] == "withdrawn"
     again = api.delete(f"{path}/queue/{line['id']}")

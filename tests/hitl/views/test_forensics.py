@@ -556,7 +556,7 @@ def test_a_diff_of_what_utf8_cannot_hold_is_no_error(ana, call):
 def test_the_events_of_a_checkpoint_and_the_branches_of_a_thread(ended, ana, call):
     """S0-53, S0-80."""
     at = after(ended, "planning")
-    kinds = [event["event"] for event in call(f"checkpoints/{at.shown_id}/events")]
+    kinds = [event["event"] for event in call(f"checkpoints/{at.shown_id}/events")["results"]]
     assert kinds[-1] == "checkpoint_created" and "step_started" in kinds
     services.fork(at.pk, by=ana, reason="again")
     drive(ended)

@@ -62,7 +62,7 @@ def asks_twice(state, context):
     )
 
 
-def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api):
+def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api, api, ana):
     """S2-19, S2-22: `promptId` could only be an id of ours, and a question's event had no
     `channel`.
     """
@@ -79,9 +79,10 @@ def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api):
         WAIT["question"],
     )
     assert (told["data"]["pause_id"], told["data"]["step"]) == (pause.shown_id, pause.step)
-    wrong = respond(ana_api, "deploy-7", "pr-43")
+    sender = api(ana)
+    wrong = respond(sender, "deploy-7", "pr-43")
     assert (wrong.status_code, wrong.json()["code"]) == (409, "wrong_question")
-    answered = respond(ana_api, opened["waystation_run_id"], "pr-42")
+    answered = respond(sender, opened["waystation_run_id"], "pr-42")
     assert (answered.status_code, answered.json()["decision"]) == (200, "approve")
 
 

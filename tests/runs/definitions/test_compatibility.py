@@ -229,7 +229,7 @@ def test_templates_whose_reviewed_steps_jump_are_named(make_order, monkeypatch):
     make_order()
     steps.deploy(monkeypatch, plan=steps.finish)
     (found,) = compatibility.jumping()
-    assert (found.steps, found.count) == (("planning",), 1)
+    assert (found.steps, found.under_way) == (("planning",), 1)
     code, text = command()
     assert code == 1 and "jumps out of a reviewed step (planning)" in text
     assert json.loads(command("--json")[1])["jumping"][0]["steps"] == ["planning"]

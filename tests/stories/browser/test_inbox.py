@@ -86,7 +86,9 @@ class Desk:
             "GET", f"/api/v1/threads/{wait['thread_id']}/events", token=self.token("ana")
         )[1]
         return dt.datetime.fromisoformat(
-            next(event["at"] for event in events if event["event"] == "approval_received")
+            next(
+                event["at"] for event in events["results"] if event["event"] == "approval_received"
+            )
         ).timestamp()
 
 

@@ -63,7 +63,7 @@ def saved(page: Page) -> dict[str, object]:
 def told(page: Page) -> list[str]:
     """The thread's log as S0-3.3 writes it: what an agent's loops tell."""
     thread = page.locator("[data-thread]").get_attribute("data-thread")
-    events = page.request.get(f"/api/v1/threads/{thread}/events?limit=1000").json()
+    events = page.request.get(f"/api/v1/threads/{thread}/events?limit=1000").json()["results"]
     kinds = {
         "tool_call_started",
         "tool_call_completed",

@@ -49,7 +49,8 @@ def shown_to(reviewer, words):
 def test_who_asks_waits_and_somebody_else_answers(client):
     """Issue 21, item 4: ask, wait, answer, with tokens that may do no more than that."""
     ana, ben = client("ana", "ask"), client("ben", "answer")
-    question = ana.ask("Deploy 4.2?", content="**Release** 4.2", state={"v": "4.2"}, team=TEAM)
+    deploy: Any = {"content": "**Release** 4.2", "state": {"v": "4.2"}, "team": TEAM}
+    question = ana.ask("Deploy 4.2?", **deploy, key="4.2")
     assert question.answer is None
     with pytest.raises(NotAnswered, match=question.pause_id):
         ana.wait(question, timeout=0.3)
@@ -62,10 +63,13 @@ def test_who_asks_waits_and_somebody_else_answers(client):
     [answer] = got
     assert (answer.decision, answer.approved, answer.by) == ("approve", True, "ben")
     assert (answer.feedback, answer.state) == ("good", {"v": "4.2"})
-    # the same words are the same question, which is answered
-    again = ana.ask("Deploy 4.2?", content="**Release** 4.2", state={"v": "4.2"}, team=TEAM)
+    # under its key it is the same question, which is answered; without one it is asked anew
+    again = ana.ask("Deploy 4.2?", **deploy, key="4.2")
     assert again.pause_id == question.pause_id == made["pause_id"]
     assert ana.wait(again, timeout=5) == answer
+    anew = ana.ask("Deploy 4.2?", **deploy)
+    assert (anew.answer, anew.pause_id == question.pause_id) == (None, False)
+    ana.withdraw(anew)
     with pytest.raises(Conflict) as late:
         ben.answer(seen, "cancel")
     assert (late.value.status, late.value.code) == (409, "pause_closed")
@@ -103,7 +107,9 @@ ASKER = """
 import sys
 from waystation_client import Waystation
 with Waystation() as waystation:
-    @waystation.requires_approval(name="pay", team="platform", question="Pay the bill?")
+    @waystation.requires_approval(
+        name="pay", team="platform", question="Pay the bill?", key=lambda amount, to: to["name"]
+    )
     def pay(amount: int, to: dict) -> None:
         print("PAID", amount, to, flush=True)
     print("ASKING", flush=True)
@@ -179,7 +185,7 @@ def test_a_call_runs_with_what_was_approved_or_not_at_all(client):
     ben.answer(seen, "approve")
     thread.join(60)
     assert got == ["gone"] and called == [(["a", "b"], ("c",), called)]
-    # an approval is used once in a process: the same call asks again, and is refused
+    # an approval is used once: the same call asks again, and is refused
     got, thread, again = in_thread(["a", "b"])
     assert again["id"] != seen["id"]
     ben.answer(again, "cancel", feedback="enough")
@@ -198,7 +204,7 @@ def test_a_decision_that_is_old_answers_no_new_call(client, scoped, stack):
         ana = client("ana", "ask")  # as another process
 
         @ana.requires_approval(
-            name="pay-again", question="Pay?", valid_for=0, timeout=60, team=TEAM
+            name="pay-again", question="Pay?", key="5", valid_for=0, timeout=60, team=TEAM
         )
         def pay(amount):
             return amount

@@ -82,7 +82,8 @@ print(json.dumps(told))
 
     ana = client("ana")
     asked = {"type": "object", "properties": {"supplier": {"type": "string"}}}
-    pause = ana.ask("Which one?", required_inputs=asked).pause_id  # ben does not see it
+    # ben does not see it; and the token that asks does not answer
+    pause = client("ana", "ask").ask("Which one?", required_inputs=asked).pause_id
     order = ""
     for command in commands:
         line = command.replace("pse_…", pause).replace("wo_…", order)

@@ -45,9 +45,9 @@ def server(stack: Stack) -> Stack:
 
 
 def refund(**more: Any) -> dict[str, Any]:
-    """A request that no other test makes."""
+    """A request that no other test makes; the same call again is the same one."""
     call = {"action": "refund", "arguments": {"amount": 5, "order": uuid.uuid4().hex}}
-    return {**call, "team": "platform", "wait_seconds": 0, **more}
+    return {**call, "team": "platform", "wait_seconds": 0, "key": uuid.uuid4().hex, **more}
 
 
 async def answered(stack: Stack, request_id: str, decision: str, who: str = "ben", **more: Any):

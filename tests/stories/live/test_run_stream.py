@@ -261,7 +261,9 @@ def test_with_neither_it_polls_and_goes_back_when_it_can(page):
             route.fulfill(status=304)
         else:
             route.fulfill(
-                status=200, json=server.events[after:shown], headers={"ETag": f'"{shown}"'}
+                status=200,
+                json={"results": server.events[after:shown]},
+                headers={"ETag": f'"{shown}"'},
             )
 
     server.poll = poll
@@ -299,7 +301,9 @@ def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
     A poll comes after two seconds, again and again; and none any more once a socket is open.
     """
     server = Server(page, story(6))
-    server.poll = lambda route, after: route.fulfill(status=200, json=[], headers={"ETag": '"0"'})
+    server.poll = lambda route, after: route.fulfill(
+        status=200, json={"results": []}, headers={"ETag": '"0"'}
+    )
     page.evaluate(TICKS)
     server.open()
     page.wait_for_function("window.intervals >= 3")
@@ -328,7 +332,7 @@ def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
 def test_by_poll_alone_it_comes_to_the_end(page):
     server = Server(page, story(4))
     server.poll = lambda route, after: route.fulfill(
-        status=200, json=server.after(after), headers={"ETag": '"4"'}
+        status=200, json={"results": server.after(after)}, headers={"ETag": '"4"'}
     )
     server.open()
     assert server.told()["seqs"] == [1, 2, 3, 4]
@@ -373,7 +377,9 @@ def test_a_hidden_page_does_not_poll(page):
         "window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, "
         "20)))(window.setTimeout)"
     )
-    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    server.poll = lambda route, after: route.fulfill(
+        status=200, json={"results": server.after(after)}
+    )
     server.open()
     server.page.wait_for_timeout(300)
     assert "poll" not in server.asked
@@ -537,7 +543,9 @@ def test_an_online_event_ends_the_wait(page):
         socket.close(code=1000)
 
     server.sockets = whole
-    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    server.poll = lambda route, after: route.fulfill(
+        status=200, json={"results": server.after(after)}
+    )
     page.evaluate("window.dispatchEvent(new Event('online'))")
     assert server.told()["seqs"] == [1, 2, 3, 4]
 
@@ -566,7 +574,9 @@ def test_a_callback_that_throws_costs_no_event_and_no_connection(page, way):
     elif way == "stream":
         server.stream = stream
     else:
-        server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+        server.poll = lambda route, after: route.fulfill(
+            status=200, json={"results": server.after(after)}
+        )
     page.evaluate(
         """() => import("/static/js/run-stream.js").then(({ openStream }) => {
           window.seqs = [];
@@ -588,7 +598,9 @@ def test_where_the_browser_keeps_nothing_it_follows_all_the_same(page):
         "Object.defineProperty(window, 'localStorage', { get() { throw new "
         "DOMException('no', 'SecurityError'); } })"
     )
-    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    server.poll = lambda route, after: route.fulfill(
+        status=200, json={"results": server.after(after)}
+    )
     server.open()
     assert server.told()["seqs"] == [1, 2, 3, 4]
     assert page.evaluate("window.saved('thr_1')") is None
@@ -597,7 +609,9 @@ def test_where_the_browser_keeps_nothing_it_follows_all_the_same(page):
 def test_who_reads_an_older_run_again_does_not_forget_the_newer_one(page):
     """S0-43."""
     server = Server(page, story(4))
-    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    server.poll = lambda route, after: route.fulfill(
+        status=200, json={"results": server.after(after)}
+    )
     newer = {"id": "ckpt_newer", "status": "pending_input", "seq": 90}
     page.evaluate(
         "(newer) => localStorage.setItem('checkpoint_thr_1', JSON.stringify(newer))", newer

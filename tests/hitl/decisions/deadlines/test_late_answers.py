@@ -117,7 +117,9 @@ def test_rest_and_page_say_which_deadline_it_was_and_what_the_rules_say(asked, a
 def test_in_bulk_each_one_says_so_by_itself(asked, ana):
     late, good = asked(deadline=FOUR), asked()
     late, good = overdue(pause_of(late)), pause_of(good)
-    found = bulk.decide([(late.pk, 1), (good.pk, 1)], Answer("approve", Via.PAGE), by=ana)
+    found = bulk.decide(
+        [bulk.Chosen(late.pk, 1), bulk.Chosen(good.pk, 1)], Answer("approve", Via.PAGE), by=ana
+    )
     assert [one.decision is not None for one in found] == [False, True]
     assert "over" in found[0].words
 

@@ -61,7 +61,7 @@ def test_a_comment_decides_nothing_and_everybody_at_the_question_reads_it(pause,
     made = said(ben, pause)
     assert made.status_code == 201
     assert made.json()["by"] == "ben"
-    read = rest(ana).get(f"/api/v1/pauses/{pause.shown_id}/comments").json()
+    read = rest(ana).get(f"/api/v1/pauses/{pause.shown_id}/comments").json()["results"]
     assert [one["text"] for one in read] == ["Is the date right?"]
     assert pause_of(pause.run.work_order).status == "open"
     assert not Decision.objects.exists()

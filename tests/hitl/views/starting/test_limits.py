@@ -38,7 +38,7 @@ def test_made_read_changed_and_removed_over_rest(api, editor, ben):
     assert made.json() | BODY == made.json()
     assert (made.json()["at_work"], made.json()["waiting"]) == (0, 0)
     assert rest.patch(one, {"most": 5}, format="json").json()["most"] == 5
-    assert api(ben).get(URL).json() == [rest.get(one).json()]
+    assert api(ben).get(URL).json()["results"] == [rest.get(one).json()]
     for refused in (
         api(ben).post(URL, BODY, format="json"),
         api(ben).patch(one, {"most": 1}, format="json"),
