@@ -36,6 +36,7 @@ def narrow(rules: Review | Mapping[str, Any], wanted: Any) -> Review:
     for error in Draft202012Validator(_SCHEMA).iter_errors(wanted):
         place = ".".join(str(part) for part in error.absolute_path)
         raise FieldRefused(place, refusals.message_of(error))
+    wanted = {key: value for key, value in wanted.items() if value != rules.get(key)}
     narrowed: dict[str, Any] = dict(rules)
     if stages.of(rules) and (staged := {"reviewers", "quorum"} & wanted.keys()):
         raise FieldRefused(min(staged), "The rules of this step have stages, which name their own.")
