@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.rendering.word_diff import DiffLine, DiffPart, Work, as_text, compare
+from hitl.rendering.word_diff import DiffLine, DiffPart, as_text, compare
+from hitl.rendering.work import Work
 from runs import limits
 
 
