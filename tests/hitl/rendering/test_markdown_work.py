@@ -11,7 +11,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from django.template import Context, Template
+from django.contrib.auth.models import AnonymousUser
+from django.template import RequestContext, Template
 from django.test import RequestFactory
 from django.utils.translation import override
 
@@ -157,12 +158,12 @@ def test_a_question_as_long_as_one_may_be_is_rendered():
 def test_the_texts_of_one_page_have_a_bound_together():
     """MARKDOWN_PAGE: two hundred messages that were each just short enough."""
     request = RequestFactory().get("/")
+    request.user = AnonymousUser()
     page = Template(
         "{% load hitl %}{% for text in texts %}{% markdown text %}{% as_written text %}{% endfor %}"
     )
     texts = [f"{number} *a* " + "*b* " * 4_000 for number in range(40)]
-    context = Context({"texts": texts})
-    context.request = request
+    context = RequestContext(request, {"texts": texts})
     shown = page.render(context)
     as_written = shown.count("it has too much Markdown to be rendered")
     assert 0 < as_written < 40
@@ -183,7 +184,12 @@ def test_a_text_is_read_once(monkeypatch):
     """The rendering and its notes each read the text, at each view."""
     read: list[str] = []
     rendered = markdown._rendered
-    monkeypatch.setattr(markdown, "_rendered", lambda text: read.append(text) or rendered(text))
+
+    def noted(text: str) -> markdown.ReadMarkdown | None:
+        read.append(text)
+        return rendered(text)
+
+    monkeypatch.setattr(markdown, "_rendered", noted)
     texts = ["*a*", "[" * 100_000, "*a*", "[" * 100_000]
     for text in texts:
         markdown.read(text)

@@ -109,9 +109,9 @@ class Counted(Work):
 
     spent = 0
 
-    def spend(self, pairs):
-        super().spend(pairs)
-        self.spent += pairs
+    def spend(self, amount=1):
+        super().spend(amount)
+        self.spent += amount
 
 
 def test_one_word_changed_in_a_long_line_is_still_named():

@@ -26,7 +26,7 @@ def test_a_page_ends_where_its_messages_are_long(page, thread, ana):
         for number in range(7)
     ]
     drive(turns.invoke(thread.pk, Turn(template="talk", input={"messages": said}), by=ana))
-    address, seen = f"/threads/{thread.shown_id}/", []
+    address, seen = f"/threads/{thread.shown_id}/", list[str]()
     while address:
         shown = page.get(address).content.decode()
         part = shown.partition("<ol>")[2]
