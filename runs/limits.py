@@ -33,6 +33,12 @@ DIFF_WORK = 2_000_000
 """Pairs of words and lines that one comparison of two texts looks at; what is left then is shown as
 taken out and put in.
 """
+MARKDOWN_WORK = 100_000
+"""Work of rendering one text in Markdown: each block, cell, mark, line and piece of text, each look
+for the end of a link, and each ten characters; a text that takes more is shown as it is written.
+"""
+MARKDOWN_PAGE = 300_000
+"""The same of all texts of one page together; those after it are shown as they are written."""
 SCHEMA_BYTES = 64 * 1024
 """Canonical text of a JSON Schema that somebody hands in."""
 SCHEMA_DEPTH = 24

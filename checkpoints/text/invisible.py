@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 from django.utils.html import escape, format_html
@@ -75,6 +76,11 @@ def found(text: str) -> list[str]:
     return list(dict.fromkeys(piece.label for piece in pieces(text) if isinstance(piece, Chip)))
 
 
+def stretches_in(text: str) -> int:
+    """How many stretches of such characters a text has: each is longer on a page than in it."""
+    return sum(1 for _ in STRETCH.finditer(text))
+
+
 def pieces(text: str) -> Iterator[str | Chip]:
     """The text in stretches: what is seen, and chips for what is not."""
     at = 0
@@ -84,7 +90,9 @@ def pieces(text: str) -> Iterator[str | Chip]:
             continue
         if text[at:begin]:
             yield text[at:begin]
-        yield from _chips(stretch.group())
+        hidden = stretch.group()
+        # a text that hides something mostly hides the same thing again and again
+        yield from _few_chips(hidden) if len(hidden) <= CHIPS else _chips(hidden)
         at = end
     if text[at:]:
         yield text[at:]
@@ -112,6 +120,11 @@ def _is_of_an_emoji(text: str, begin: int, end: int) -> bool:
 
 def _is_picture(character: str) -> bool:
     return bool(character) and unicodedata.category(character) in {"So", "Sk", "Sm"}
+
+
+@lru_cache(maxsize=512)
+def _few_chips(stretch: str) -> tuple[Chip, ...]:
+    return tuple(_chips(stretch))
 
 
 def _chips(stretch: str) -> Iterator[Chip]:
@@ -157,6 +170,7 @@ def _chip(kind: str, characters: str) -> Chip:
     return Chip(f"U+{code:04X}{times}", f"U+{code:04X} {name}{times}")
 
 
+@lru_cache(maxsize=512)
 def _as_html(chip: Chip) -> SafeString:
     return format_html(
         '<span class="unseen" role="img" aria-label="{}" title="{}">{}</span>',

@@ -18,7 +18,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.text import invisible
 from hitl.rendering import word_diff
-from hitl.rendering.word_diff import DiffPart, Work
+from hitl.rendering.word_diff import DiffPart
+from hitl.rendering.work import Work
 from runs import limits
 
 MAX_LINES = 2_000

@@ -15,6 +15,7 @@ from itertools import zip_longest
 
 from checkpoints.forensics.diff import common_start
 from checkpoints.text import invisible
+from hitl.rendering.work import Work, WorkSpent
 from runs import limits
 
 AROUND = 2
@@ -46,24 +47,6 @@ class DiffLine:
         return self.old is not None and self.old == self.new
 
 
-class TooDifferent(Exception):
-    """The comparison has come to all the work that it may be."""
-
-
-class Work:
-    """What one comparison may still look at."""
-
-    def __init__(self, pairs: int) -> None:
-        self.left = pairs
-
-    def spend(self, pairs: int) -> None:
-        """Raises TooDifferent; then nothing more is compared."""
-        self.left -= pairs
-        if self.left < 0:
-            self.left = 0
-            raise TooDifferent
-
-
 class _Matcher(SequenceMatcher[str]):
     """Counts the pairs that each search will look at, before it looks: of texts full of the same
     words that is their product.
@@ -88,7 +71,7 @@ def _operations(
 ) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
     """Stretches of both, and whether they are the same: equal beginnings and ends cost nothing.
 
-    Raises TooDifferent.
+    Raises WorkSpent.
     """
     head = common_start(old, new)
     tail = common_start(
@@ -130,7 +113,7 @@ def _lines(
 ) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
     try:
         return _operations(old, new, work)
-    except TooDifferent:
+    except WorkSpent:
         return [(False, old, new)]
 
 
@@ -151,7 +134,7 @@ def words(old: str, new: str, work: Work) -> tuple[list[DiffPart], list[DiffPart
     right: list[DiffPart] = []
     try:
         stretches = _operations(WORDS.findall(old), WORDS.findall(new), work)
-    except TooDifferent:
+    except WorkSpent:
         return [DiffPart("removed", old)], [DiffPart("added", new)]
     for same, before, after in stretches:
         gone, come = "".join(before), "".join(after)

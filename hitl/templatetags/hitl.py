@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 from django import template
+from django.template import Context
 from django.templatetags import i18n
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
@@ -28,6 +29,7 @@ from hitl.http import languages
 from hitl.identity import factors
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
+from hitl.rendering.markdown import MarkdownPage
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
@@ -59,10 +61,21 @@ UNITS: list[tuple[int, Callable[[int], str], Callable[[int], str]]] = [
 """Each unit's seconds, and how it is said of the past and of what comes."""
 
 
-@register.filter
-def markdown(text: str) -> SafeString:
+@register.simple_tag(takes_context=True)
+def markdown(context: Context, text: str) -> SafeString:
     """Sanitised HTML of Markdown text."""
-    return md.render(text)
+    return _texts_of(context).read(text).html
+
+
+def _texts_of(context: Context) -> MarkdownPage:
+    """The texts of the page that is made; of a mail each text is one of its own."""
+    request = getattr(context, "request", None)
+    if request is None:
+        return MarkdownPage()
+    if not hasattr(request, "_texts"):
+        request._texts = MarkdownPage()
+    texts: MarkdownPage = request._texts
+    return texts
 
 
 @register.filter
@@ -377,12 +390,12 @@ def hides(text: object) -> bool:
     return bool(invisible.found(str(text)))
 
 
-@register.inclusion_tag("hitl/pauses/_as_written.html")
-def as_written(text: str, brief: bool = False) -> dict[str, Any]:
+@register.inclusion_tag("hitl/pauses/_as_written.html", takes_context=True)
+def as_written(context: Context, text: str, brief: bool = False) -> dict[str, Any]:
     """What the rendering of a Markdown text leaves out, and the text as it is; `brief`: nothing
     where it leaves nothing out.
     """
-    notes = md.read(text).notes
+    notes = _texts_of(context).read(text).notes
     return {"text": text, "notes": notes, "shown": bool(notes) or not brief}
 
 

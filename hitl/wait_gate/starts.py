@@ -173,6 +173,12 @@ def take(start: InboundStart, delivery_id: str, message: Any) -> tuple[StartDeli
     if before is not None:
         return before, False
     by = start.source.user
+    if not by.has_perm(ADD):
+        raise rights.Forbidden(
+            MayNotStart.code,
+            "The source's user may not let messages from outside start work any more. Nothing was "
+            "begun.",
+        )
     if (start.for_team and start.team is None) or (
         start.team is not None and not by.groups.filter(pk=start.team.pk).exists()
     ):

@@ -21,7 +21,7 @@ from runs.api.work_orders import Priority, WorkOrderIn, WorkOrderOut
 from runs.models import Occurrence, Schedule, WorkOrder
 from runs.models.priority import NORMAL, WORDS
 from runs.models.schedules import CatchUp, Overlap
-from runs.schedules import keeping, times
+from runs.schedules import keeping, starting, times
 
 CRON = "Minute, hour, day of the month, month, day of the week: `0 9 * * MON-FRI`."
 
@@ -150,7 +150,7 @@ class MayAddSchedules(BasePermission):
     code = keeping.MayNotSchedule.code
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        return request.method in SAFE_METHODS or request.user.has_perm(keeping.ADD)
+        return request.method in SAFE_METHODS or request.user.has_perm(starting.ADD)
 
 
 class Schedules(Paged):

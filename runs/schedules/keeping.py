@@ -29,7 +29,6 @@ from runs.schedules import starting, times
 from runs.schedules.preview import Preview
 from runs.workflows.refusals import FieldRefused
 
-ADD = "runs.add_schedule"
 MAY_NOT = (
     "You may not make schedules, so none was made. An operator can give you the right “Can add "
     "schedule”."
@@ -75,7 +74,7 @@ def make(by: User, **values: Any) -> Schedule:
     Raises:
         MayNotSchedule, ScheduleInvalid, and what an order by the template would be refused with.
     """
-    if not by.has_perm(ADD):
+    if not by.has_perm(starting.ADD):
         raise MayNotSchedule(MAY_NOT)
     now = clock.now()
     schedule = Schedule(owner=by, cursor=now)

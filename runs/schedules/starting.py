@@ -23,6 +23,7 @@ from runs.schedules import times
 from runs.services import InputInvalid, OrdersStopped
 from runs.workflows.registry import NotReady
 
+ADD = "runs.add_schedule"
 REFUSALS = (
     rights.SwitchedOff,
     TemplateNotFound,
@@ -104,10 +105,14 @@ def check_overlap(schedule: Schedule) -> None:
 
 
 def check_owner(schedule: Schedule) -> None:
-    """Raise OwnerLostRight where the owner may order nothing, or not for the team."""
+    """Raise OwnerLostRight where the owner may have nothing begun by the clock, or not for the
+    team.
+    """
     owner = schedule.owner
     if not owner.is_active:
         raise OwnerLostRight(f"The account {owner.get_username()} is not active any more.")
+    if not owner.has_perm(ADD):
+        raise OwnerLostRight(f"{owner.get_username()} may not make schedules any more.")
     if schedule.for_team and schedule.team is None:
         raise OwnerLostRight("The team that the orders were for is gone.")
     if schedule.team_id is not None and not owner.groups.filter(pk=schedule.team_id).exists():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
@@ -93,6 +93,7 @@ def of(world: World) -> dict[str, Sent]:
         world.client(BY_NAME["owner"]).get(f"/{API}threads/{ended['thread_id']}/export").content
     )
     InboundSource.objects.create(name="signing", user=ana, secrets=[SECRET])
+    ana.user_permissions.add(Permission.objects.get(codename="add_inboundstart"))
     InboundStart.objects.create(
         source=InboundSource.objects.create(name="ordering", user=ana, secrets=[SECRET]),
         template="writing",

@@ -10,6 +10,7 @@ import email
 import email.policy
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from email.utils import getaddresses
@@ -33,6 +34,8 @@ ATTRIBUTION = re.compile(
 )
 CHARSETS = re.compile(r"(?:utf|us-ascii|ascii|iso-|iso_|windows-|cp|koi8|gb|big5|shift|sjis|euc)")
 """Begins the names of charsets of texts; Python knows encodings of other kinds, some slow."""
+DESCRIBING, LONGEST_KIND = ("content-type", "content-disposition"), 4_000
+"""Headers that say what a part is, and their characters."""
 LONGEST = 20_000
 """Characters of a mail's own words."""
 
@@ -125,15 +128,23 @@ def _without_attribution(lines: list[str]) -> list[str]:
 
 
 def _addresses(values: Iterable[str]) -> list[str]:
-    return [address for _, address in getaddresses([value[:20_000] for value in values][:50])]
+    try:
+        return [address for _, address in getaddresses([value[:20_000] for value in values][:50])]
+    except RecursionError:  # comments within comments
+        return []
 
 
 def from_rfc822(raw: bytes) -> Mail | None:
-    """Read a mail as it is on the wire; None for what is nested too deeply to be one."""
+    """Read a mail as it is on the wire; None for what is nested too deeply to be one, or describes
+    its parts at a length that no mail program does.
+    """
     try:
         message = email.message_from_bytes(raw, policy=email.policy.compat32)
         parts = list(message.walk())
     except RecursionError:
+        return None
+    kinds = (part.get(name, "") for part in parts for name in DESCRIBING)
+    if any(len(str(kind)) > LONGEST_KIND for kind in kinds):  # its parameters are read in squares
         return None
     headers: dict[str, list[str]] = {}
     for name, value in message.items():
@@ -212,5 +223,7 @@ class _Text(HTMLParser):
 def text_of_html(html: str) -> str:
     """What an HTML text says, up to what it quotes."""
     reader = _Text()
-    reader.feed(html)
+    # the text ends with a declaration that is none, or an entity of thousands of digits
+    with suppress(AssertionError, ValueError):
+        reader.feed(html)
     return "".join(reader.parts)

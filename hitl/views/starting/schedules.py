@@ -23,7 +23,7 @@ from runs.definitions.readiness import CannotRun
 from runs.definitions.rights import NotPermitted
 from runs.git.sources import BadSource
 from runs.models import Occurrence, Schedule, Template
-from runs.schedules import keeping
+from runs.schedules import keeping, starting
 from runs.services import InputInvalid, OrdersStopped
 
 PAGE = 30
@@ -54,7 +54,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-@permission_required(keeping.ADD, raise_exception=True)
+@permission_required(starting.ADD, raise_exception=True)
 def schedule_new(request: HttpRequest) -> HttpResponse:
     """The form of a template that this person may order by: `?template=<slug>`."""
     user = person(request)

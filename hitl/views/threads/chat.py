@@ -26,8 +26,8 @@ from runs.threads import conversation
 from runs.threads.conversation import Message
 from runs.workflows.registry import traits_of
 
-SHOWN = 200
-"""Messages on a page."""
+SHOWN, CHARACTERS = 200, 300_000
+"""Messages on a page, and what they have together; the last one has as many as it has."""
 LOOPS = 15
 """Loops that an agent may take where its configuration does not say."""
 MOST_LOOPS = 100
@@ -154,7 +154,7 @@ def of(
             for message in conversation.marked(thread, page.rows)
         ],
         "said_page": page,
-        "earlier": max(0, end - SHOWN),
+        "earlier": end - len(page.rows),
         "unheard": _unheard(run, messages),
         "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq))
         if run is not None and works
@@ -182,7 +182,12 @@ def _page(messages: Sequence[Message], here: ListAddress) -> tuple[int, ListPage
     ):
         raise NoSuchPlace("There is no such place in this conversation.")
     end = int(wanted) if wanted else len(messages)
-    begin = max(0, end - SHOWN)
+    begin, room = end, CHARACTERS
+    while begin and end - begin < SHOWN:
+        room -= len(messages[begin - 1].content)
+        if room < 0 and begin < end:
+            break
+        begin -= 1
     earlier = here.to("said-title", said=str(begin)) if begin else ""
     return end, ListPage(
         list(messages[begin:end]),

@@ -25,7 +25,7 @@ OFFER = (
     "https://example.org*, *ask me*, "
     "or two of them in one message."
 )
-_SUM = re.compile(r"[\d(][\d\s.+\-*/()%]*[\d)]")
+_SUM = re.compile(r"[\d(][\d\s.+\-*/()%]{0,498}[\d)]")  # no longer than what is calculated
 _URL = re.compile(r"https?://[^\s<>\"]+")
 
 
@@ -68,7 +68,7 @@ def _wishes(text: str) -> Iterator[Wanted]:
     low = text.lower()
     if re.search(r"\b(time|date|today|clock)\b", low):
         yield Wanted("clock", "{}")
-    if (match := _SUM.search(text)) and re.search(r"\b(calculate|compute|sum|how much)\b", low):
+    if re.search(r"\b(calculate|compute|sum|how much)\b", low) and (match := _SUM.search(text)):
         yield Wanted("calculate", json.dumps({"expression": match[0].strip()}))
     if match := re.search(r"\b(?:note|remember)\b:?\s*(.+)", text, re.IGNORECASE | re.DOTALL):
         yield Wanted("remember", json.dumps({"name": "note", "text": match[1].strip()}))

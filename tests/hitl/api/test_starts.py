@@ -159,6 +159,14 @@ def test_a_maker_who_may_not_any_more_and_a_team_that_is_gone_refuse(rest, ana, 
     assert not WorkOrder.objects.exists()
 
 
+def test_a_maker_who_lost_the_right_to_make_one_has_nothing_begun(secret, ana):
+    """The right was asked when it was made, and never again."""
+    ana.user_permissions.clear()
+    refused = send(secret, MESSAGE)
+    assert (refused.status_code, refused.json()["code"]) == (403, "may_not_add_inbound_start")
+    assert not WorkOrder.objects.exists()
+
+
 def test_switched_off_given_a_new_secret_and_removed(secret, rest, page):
     one = f"{URL}/{InboundStart.objects.get().shown_id}"
     new = rest.post(f"{one}/secret").json()["secret"]

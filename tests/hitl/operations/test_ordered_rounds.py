@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Permission
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
@@ -155,6 +156,7 @@ def giver_died(order):
 
 
 def schedule(order):
+    order.created_by.user_permissions.add(Permission.objects.get(codename="add_schedule"))
     Schedule.objects.create(
         name="Nightly",
         owner=order.created_by,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.rendering.word_diff import DiffLine, DiffPart, Work, as_text, compare
+from hitl.rendering.word_diff import DiffLine, DiffPart, as_text, compare
+from hitl.rendering.work import Work
 from runs import limits
 
 
@@ -108,9 +109,9 @@ class Counted(Work):
 
     spent = 0
 
-    def spend(self, pairs):
-        super().spend(pairs)
-        self.spent += pairs
+    def spend(self, amount=1):
+        super().spend(amount)
+        self.spent += amount
 
 
 def test_one_word_changed_in_a_long_line_is_still_named():

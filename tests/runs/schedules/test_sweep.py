@@ -97,16 +97,23 @@ def test_a_clock_that_jumps_by_hours_starts_nothing_twice(scheduled):
     assert WorkOrder.objects.count() == 8
 
 
-@pytest.mark.parametrize("case", ["inactive", "no right", "not in the team", "team gone"])
+@pytest.mark.parametrize(
+    "case", ["inactive", "no right", "no schedules", "not in the team", "team gone"]
+)
 def test_an_owner_who_may_not_any_more_stops_it_with_a_reason_on_its_row(
     scheduled, ana, team, case
 ):
+    """The right to have work begun by the clock was asked when a schedule was made, and never
+    again: whoever lost it kept what they had.
+    """
     schedule = scheduled(team=team, overlap="queue")
     if case == "inactive":
         ana.is_active = False
         ana.save()
     elif case == "no right":
         TemplateAccess.objects.create(slug="writing", restricted=True)
+    elif case == "no schedules":
+        ana.user_permissions.clear()
     elif case == "not in the team":
         ana.groups.clear()
     else:
@@ -116,6 +123,7 @@ def test_an_owner_who_may_not_any_more_stops_it_with_a_reason_on_its_row(
     words = {
         "inactive": "ana is not active",
         "no right": "may not order by the template",
+        "no schedules": "ana may not make schedules any more",
         "not in the team": "not in the team platform",
         "team gone": "team that the orders were for is gone",
     }[case]

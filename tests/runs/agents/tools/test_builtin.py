@@ -142,6 +142,7 @@ def test_fetch_reads_up_to_a_limit_and_says_so(
         "text/plain; charset=none", "\ufffd\ufffda"),
         (b'{"a": 1}', "application/json", '{"a": 1}'), (b"YWJj", "text/plain; charset=base64",
         "YWJj"), (b"", "image/png", ""),
+        (b"<p>a</p><![<![", "text/html", "a"), (b"<p>a</p>&#" + b"1" * 5_000, "text/html", "a"),
     ],
 )  # fmt: skip
 def test_fetch_reads_any_text(receiver: Receiver, body: bytes, kind: str, text: str) -> None:
