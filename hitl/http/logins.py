@@ -66,7 +66,9 @@ class Backend(ModelBackend):
         return super().user_can_authenticate(user) and not is_service(user)
 
     def get_user(self, user_id: Any) -> User | None:
-        user = User.objects.select_related("service_account", "preference").filter(pk=user_id).first()
+        user = (
+            User.objects.select_related("service_account", "preference").filter(pk=user_id).first()
+        )
         return user if user is not None and self.user_can_authenticate(user) else None
 
 

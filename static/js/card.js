@@ -324,16 +324,16 @@ function busy(button, article = button.form) {
 
 /** What somebody opens has the focus in its field, or in its text, and lies above the bar: who types then types there. */
 const INSIDE = "textarea, select, input:not([type=hidden]), .raw > pre";
-document.addEventListener("click", ({ target }) => {
-  const opened = target.closest("main summary")?.parentElement;
-  if (!opened) return;
-  setTimeout(() => { // it opens after the click
-    const inside = opened.open && [...opened.querySelectorAll(INSIDE)].find((one) => one.checkVisibility());
-    if (!inside) return;
-    inside.focus({ preventScroll: true });
-    opened.scrollIntoView({ block: "nearest" });
-    inside.scrollIntoView({ block: "nearest" });
-  });
+document.addEventListener("click", (event) => {
+  const opened = event.target.closest("main summary")?.parentElement;
+  if (!opened || opened.open) return;
+  event.preventDefault();
+  opened.open = true; // here, and not after the click: the next key may come at once
+  const inside = [...opened.querySelectorAll(INSIDE)].find((one) => one.checkVisibility());
+  if (!inside) return;
+  inside.focus({ preventScroll: true });
+  opened.scrollIntoView({ block: "nearest" });
+  inside.scrollIntoView({ block: "nearest" });
 });
 
 /** Press a button of the card, where it is there. */
