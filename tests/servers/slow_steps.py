@@ -45,8 +45,8 @@ def paper(state: State, context: Context) -> Outcome:
 @step("slow.calls")
 def calls(state: State, context: Context) -> Outcome:
     """Two calls of tools, each to be decided, of which one may be edited."""
-    pay = Call("one", "pay", {"to": "Ada", "sum": 7}, editable=["/sum"])
-    mail = Call("two", "mail", {"to": "Ada"}, preview="To *Ada*.")
+    pay = Call(id="one", tool="pay", arguments={"to": "Ada", "sum": 7}, editable=["/sum"])
+    mail = Call(id="two", tool="mail", arguments={"to": "Ada"}, preview="To *Ada*.")
     return ask_about_calls(state, context, calls=[pay, mail]) or Done()
 
 

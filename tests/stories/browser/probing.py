@@ -129,7 +129,9 @@ def press_all(
     for at, thing in enumerate(things):
         groups = [[key] for key in quiet] if thing["home"] else [quiet]
         for group in [*groups, *([key] for key in ALONE)]:
-            if not page.evaluate("(at) => probe.focus(at)", at):  # the page came anew, or it is gone
+            if not page.evaluate(
+                "(at) => probe.focus(at)", at
+            ):  # the page came anew, or it is gone
                 watch.go(path)
                 assert page.evaluate(PROBE, scope)[at]["is"] == thing["is"]
                 if not page.evaluate("(at) => probe.focus(at)", at):
