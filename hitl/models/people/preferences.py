@@ -10,7 +10,7 @@ class Preference(models.Model):
     """A person's own choices; whoever chose nothing has no row."""
 
     person = models.OneToOneField(
-        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="preference"
+        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="+"
     )
     language = models.CharField(
         max_length=8, blank=True, default="", db_default="",
