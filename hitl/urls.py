@@ -7,6 +7,7 @@ from hitl.views import (
     decisions,
     delegations,
     inbox,
+    keys,
     orders,
     outbound,
     picture,
@@ -25,6 +26,7 @@ app_name = "hitl"
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("several", bulk.several, name="bulk"),
+    path("keys", keys.switch, name="keys"),
     path("work-orders/", orders.order_list, name="orders"),
     path("work-orders/new", orders.order_new, name="order_new"),
     path("work-orders/<wo:order_id>/", orders.order, name="order"),

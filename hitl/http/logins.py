@@ -24,6 +24,7 @@ from django.shortcuts import render
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from hitl.http import clients
+from hitl.identity import keys
 from hitl.models import is_service
 
 logger = logging.getLogger(__name__)
@@ -66,7 +67,8 @@ class Backend(ModelBackend):
         return super().user_can_authenticate(user) and not is_service(user)
 
     def get_user(self, user_id: Any) -> User | None:
-        user = User.objects.select_related("service_account").filter(pk=user_id).first()
+        people = User.objects.select_related("service_account").annotate(**keys.READ)
+        user = people.filter(pk=user_id).first()
         return user if user is not None and self.user_can_authenticate(user) else None
 
 

@@ -13,6 +13,7 @@ from checkpoints.database.people import User
 from hitl.decisions import visibility
 from hitl.decisions.deadlines import changes
 from hitl.decisions.deadlines.changes import SOONEST
+from hitl.identity import keys
 from hitl.rendering.links import home_of as home_of
 from hitl.rendering.links import place_of as place_of
 from hitl.rendering.links import root_of as root_of
@@ -46,8 +47,8 @@ def next_question(request: HttpRequest) -> Pause | None:
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """Context of every template: how many questions wait for this person, and which version of the
-    product they see.
+    """Context of every template: how many questions wait for this person, whether single keys act
+    for them, and which version of the product they see.
 
     The same queryset as the inbox, so badge and list agree (F9).
     """
@@ -55,6 +56,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         return {}
     return {
         "waiting_count": SimpleLazyObject(lambda: waiting_count(request)),
+        "single_keys": keys.are_on(person(request)),
         "installed": installation.shown,
     }
 

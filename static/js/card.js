@@ -1,7 +1,8 @@
 /** The pause card: reading, editing, revising, cancelling and sending an answer. Without this file it is plain forms and links. */
 
 import { gettext, ngettext } from "./language.js";
-import { announce, isKey } from "./page.js";
+import { bind, pressSoon } from "./keys.js";
+import { announce } from "./page.js";
 import { mountKey } from "./factor.js";
 import * as words from "./words.js";
 
@@ -30,7 +31,6 @@ export function mount(root) {
   if (article) {
     words.restoreDraft(article);
     article.addEventListener("input", () => words.saveDraft(article));
-    article.addEventListener("keydown", sendByKeys);
     article.addEventListener("input", ({ target }) => {
       if (!target.closest("[data-edit], .call")) return;
       if (target.closest("[data-part]")) chooseEdit(target);
@@ -131,14 +131,6 @@ function reset(event) {
   field.focus();
   field.dispatchEvent(new Event("input", { bubbles: true }));
   announce(gettext("The text is as it was asked again."));
-}
-
-/** Ctrl+Enter in a field gives the answer that the field is for. */
-function sendByKeys(event) {
-  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.target.form?.id !== "answer") return;
-  event.preventDefault();
-  const button = event.target.closest(".revision")?.querySelector(".submit") ?? find("approve") ?? find("goes-on");
-  if (button && !button.disabled) button.form.requestSubmit(button);
 }
 
 /** A click on a line of a patch opens the form for a comment below its file; files are ticked as seen without leaving the page. */
@@ -331,28 +323,29 @@ function busy(button, article = button.form) {
   };
 }
 
-const isOnScreen = (node) => {
-  const { top, bottom } = node.getBoundingClientRect();
-  return top >= 0 && bottom <= window.innerHeight;
+/** What somebody opens has the focus in its field, or in its text, and lies above the bar: who types then types there. */
+const INSIDE = "textarea, select, input:not([type=hidden]), .raw > pre";
+document.addEventListener("click", (event) => {
+  const opened = event.target.closest("main summary")?.parentElement;
+  if (!opened || opened.open) return;
+  event.preventDefault();
+  opened.open = true; // here, and not after the click: the next key may come at once
+  const inside = [...opened.querySelectorAll(INSIDE)].find((one) => one.checkVisibility());
+  if (!inside) return;
+  inside.focus({ preventScroll: true });
+  opened.scrollIntoView({ block: "nearest" });
+  inside.scrollIntoView({ block: "nearest" });
+});
+
+/** Press a button of the card, where it is there. */
+const press = (name, how) => {
+  const button = find(name);
+  if (!button || button.disabled) return false;
+  how(button);
 };
 
-/** A approves; a button that was off screen is shown first and asks again. */
-function approve(button) {
-  const label = button.querySelector("[data-label]");
-  if (isOnScreen(button)) { button.click(); return; }
-  button.scrollIntoView({ block: "center" });
-  button.focus({ preventScroll: true });
-  const said = label.textContent.replace(/\?$/, "");
-  label.textContent = `${said}?`;
-  announce(gettext("%(said)s? Press A again.", { said }));
-  setTimeout(() => { label.textContent = said; showEdit(); }, 4_000);
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.repeat || !isKey(event) || event.target.closest("input")) return;
-  const button = { a: find("approve"), r: find("revise"), x: find("cancel") }[event.key.toLowerCase()];
-  if (!button || button.disabled) return;
-  event.preventDefault();
-  if (button.matches("[data-approve]")) approve(button);
-  else button.click();
+bind({
+  A: () => press("approve", (button) => pressSoon(button, "A")),
+  R: () => press("revise", (button) => button.click()),
+  X: () => press("cancel", (button) => button.click()),
 });

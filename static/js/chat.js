@@ -145,14 +145,6 @@ function enliven(root) {
     form.dataset.enlivened = "";
     form.addEventListener("submit", send);
   }
-  for (const field of root.querySelectorAll("[data-send-keys]:not([data-enlivened])")) {
-    field.dataset.enlivened = "";
-    field.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-      event.preventDefault();
-      field.form.requestSubmit();
-    });
-  }
 }
 
 /** Send a form and show the page that comes of it. Words that were not taken stay where they are. */

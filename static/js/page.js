@@ -44,21 +44,6 @@ export function setState(state) {
   slot.className = `live ${look}`;
 }
 
-/** Whether single keys answer and move: they can be turned off in the menu. */
-const keysAreOn = () => localStorage.getItem("keys") !== "off";
-
-const TYPED = "input:not([type=checkbox]), textarea, select, [contenteditable], dialog, [popover]";
-
-/** Whether somebody pressed a single key that is for the page: they are on, nobody types, and no dialog is open. */
-export const isKey = (event) => !event.ctrlKey && !event.metaKey && !event.altKey && keysAreOn() && !event.target.closest(TYPED) && !document.querySelector("dialog[open]");
-
-const box = document.querySelector("[data-keys]");
-if (box) {
-  const show = () => { box.checked = keysAreOn(); document.body.classList.toggle("no-keys", !box.checked); };
-  box.addEventListener("change", () => { localStorage.setItem("keys", box.checked ? "on" : "off"); show(); });
-  show();
-}
-
 const mayNotify = () => localStorage.getItem("notify") === "on" && globalThis.Notification?.permission === "granted";
 
 /** Tell somebody who looks elsewhere, if they wished for it. All tabs together show one (F30). */

@@ -1,34 +1,18 @@
 /** Ctrl+K: a dialog that finds every link and action of the page by words; `?` shows the keys of the page. Without this file both are only on the page itself. */
 
 import { gettext } from "./language.js";
-import { announce, isKey } from "./page.js";
+import { bind, KEYS, labelOf } from "./keys.js";
+import { announce } from "./page.js";
 
 const MOST = 40;
 const HERE = "main :is(a[href], button, summary), .top :is(a[href], button)";
-/** @type {[string, string, [string, string][]][]} */
-const KEYS = [
-  [gettext("Inbox"), "[data-inbox]", [["J K", gettext("Next and previous question")], ["Shift J", gettext("Select on the way")], ["X", gettext("Select the question")], ["A", gettext("Approve the question, or answer what is selected")], ["R", gettext("Ask for a revision")], ["Enter", gettext("Open the question")]]],
-  [gettext("Question"), "[data-pause]", [["A", gettext("Approve")], ["R", gettext("Revise")], ["X", gettext("Cancel")], ["Ctrl Enter", gettext("Send what you are typing")]]],
-  [gettext("After an answer"), "[data-next]", [["N", gettext("Next question")]]],
-  [gettext("Everywhere"), "body", [["Ctrl K", gettext("Find a page or an action")], ["G I", gettext("Go to the inbox; G O to the work orders, G T to the threads, G H to the history")], ["?", gettext("This list")], ["Esc", gettext("Close")]]],
-];
-const SOON = 1_500; // after G, for the place to go to
-let dialog = null, commands = [], at = 0, going = -SOON;
+let dialog = null, commands = [], at = 0;
 
 function made(tag, more = {}, ...inside) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(more)) node.setAttribute(name, value);
   node.append(...inside);
   return node;
-}
-
-/** What a reader hears of it, without its key. */
-function nameOf(node) {
-  const label = node.getAttribute("aria-label");
-  if (label) return label;
-  const copy = node.cloneNode(true);
-  for (const part of copy.querySelectorAll("kbd, .brief, [aria-hidden=true]")) part.remove();
-  return copy.textContent.replace(/\s+/g, " ").trim();
 }
 
 const isThere = (node) => !node.disabled && !node.matches("[tabindex='-1']") && !node.closest("dialog, [aria-hidden=true]") && (node.closest("[popover]") !== null || node.checkVisibility());
@@ -38,7 +22,7 @@ function look() {
   const found = new Map();
   for (const node of document.querySelectorAll(HERE)) {
     if (node.matches("[data-palette], [data-help], [popovertarget], .brand") || !isThere(node)) continue;
-    const name = nameOf(node), key = `${name} ${node.getAttribute("href") ?? ""}`;
+    const name = labelOf(node), key = `${name} ${node.getAttribute("href") ?? ""}`;
     const place = node.closest(".top") ? gettext("Go to") : node.matches("a") && !node.matches("[role=button], .button") ? gettext("On this page") : gettext("Action");
     if (name && !found.has(key)) found.set(key, { name, place, node });
   }
@@ -54,7 +38,7 @@ function build() {
   field.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) { event.preventDefault(); choose(at + step); }
-    if (event.key === "Enter") { event.preventDefault(); run(commands[at]); }
+    if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) { event.preventDefault(); run(commands[at]); }
   });
   list.addEventListener("click", ({ target }) => { const option = target.closest("[role=option]"); if (option) run(commands[[...list.children].indexOf(option)]); });
   dialog.addEventListener("click", ({ target }) => { if (target === dialog) dialog.close(); });
@@ -109,24 +93,18 @@ function help() {
   box.showModal();
 }
 
-/** G, and then the place. */
-function go(event) {
-  const since = event.timeStamp - going, place = document.querySelector(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);
-  going = event.key.toLowerCase() === "g" ? event.timeStamp : -SOON;
-  if (since > SOON || !place) return;
-  event.preventDefault();
-  event.stopImmediatePropagation();
+/** To a place of the navigation, where it is on this page. */
+const go = (letter) => () => {
+  const place = document.querySelector(`[data-go="${letter}"]`);
+  if (!place) return false;
   place.click();
-}
+};
 
-document.addEventListener("keydown", (event) => { if (isKey(event)) go(event); }, { capture: true }); // before what the page does by the same key
-document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
-    event.preventDefault();
-    if (dialog?.open) dialog.close();
-    else open();
-  } else if (isKey(event) && event.key === "?") { event.preventDefault(); help(); }
-  else if (isKey(event) && !event.repeat && event.key.toLowerCase() === "n") document.querySelector("[data-next]")?.click();
+bind({
+  "Ctrl+K": () => { dialog?.open ? dialog.close() : open(); },
+  "?": help,
+  N: () => document.querySelector("[data-next]")?.click(),
+  ...Object.fromEntries(["i", "o", "t", "h"].map((letter) => [`G ${letter.toUpperCase()}`, go(letter)])),
 });
 for (const [name, act] of /** @type {[string, () => void][]} */ ([["palette", open], ["help", help]])) {
   document.querySelector(`[data-${name}]`)?.addEventListener("click", () => { document.querySelector("#menu")?.hidePopover(); act(); });

@@ -1,7 +1,8 @@
 /** Rows of the inbox under clicks and keys: moving, choosing several, answering in the row. Without this file they are links, boxes and forms. */
 
 import { gettext } from "./language.js";
-import { announce, isKey } from "./page.js";
+import { bind, pressSoon } from "./keys.js";
+import { announce } from "./page.js";
 
 const SOON = 5 * 60_000; // as hitl/views/cards/rows.py has it
 const find = (name) => document.querySelector(`[data-${name}]`);
@@ -78,7 +79,7 @@ function toggle() {
 function approve() {
   if (boxes().some((one) => one.checked)) { find("all").form.requestSubmit(); return; }
   const row = current(), button = row?.querySelector("[data-row-answer] button");
-  if (button) button.click();
+  if (button) pressSoon(button, "A");
   else announce(row ? gettext("This question is answered on its own page: press Enter.") : gettext("Press J to go to a question first."));
 }
 
@@ -145,7 +146,8 @@ function tellSoon() {
   }
 }
 
-const ACTS = { j: (event) => move(1, event.shiftKey), k: (event) => move(-1, event.shiftKey), x: toggle, a: approve, r: revise };
+/** Keys of rows, where there are any. */
+const onRows = (act) => () => (all().length ? act() : false);
 
 if (find("inbox")) {
   document.addEventListener("submit", send);
@@ -153,11 +155,14 @@ if (find("inbox")) {
     if (target.closest("[data-all]")) for (const box of boxes()) box.checked = target.closest("[data-all]").checked;
     if (target.closest("[data-all], [data-row]")) count(true);
   });
-  document.addEventListener("keydown", (event) => {
-    const key = event.key.toLowerCase(), act = ACTS[key];
-    if (!act || !all().length || !isKey(event) || (event.repeat && !"jk".includes(key))) return;
-    event.preventDefault();
-    act(event);
+  bind({
+    J: onRows(() => { move(1); }),
+    K: onRows(() => { move(-1); }),
+    "Shift+J": onRows(() => { move(1, true); }),
+    "Shift+K": onRows(() => { move(-1, true); }),
+    X: onRows(toggle),
+    A: onRows(approve),
+    R: onRows(revise),
   });
   setInterval(tellSoon, 20_000);
   count();

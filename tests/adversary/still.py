@@ -6,7 +6,7 @@ from tests.matrix.addresses import API, DELIVERY, ORDER, PAUSE, PRINTED, START, 
 
 ERASES = "Ends with nothing left of a thread; tests/hitl/threads/test_erasure.py."
 SENDS = "Changes where people are told, and no run."
-OWN = "Is about one's own session or tokens, and no run."
+OWN = "Is about one's own session, tokens or choices, and no run."
 SHELL = "Speaks for nobody: whoever has the shell has the machine."
 SETTLES = "Settles what orders of a repository may do; the game has no repository."
 DESK = "Rights and rows that operators look after; who holds these rights may give any."
@@ -123,6 +123,7 @@ STILL: dict[str, str] = {
     "admin hitl_chataccount add": "For superusers alone, as delegations.",
     "admin hitl_chataccount delete": DESK,
     "POST notifications/chats": OWN,
+    "POST keys": OWN,
     "admin hitl_delegation add": (
         "For superusers alone, who may answer as anybody; the page `delegations/` is played."
     ),

@@ -179,6 +179,7 @@ ADDRESSES: dict[str, Address] = {
     f"deliveries/{DELIVERY}/again": own("POST"),
     "notifications/": login("GET POST", body={"channel": "nothing"}),
     "notifications/mail": login("POST"),
+    "keys": login("POST", body={"single_keys": "off"}),
     "notifications/chats": login("GET POST", body={"do": "code"}),
     f"notifications/{ENDPOINT}": own("POST", body={"do": "nothing"}),
     "l/<str:token>": Address("anybody", frozenset({"GET", "HEAD", "POST"})),

@@ -12,6 +12,8 @@ from pathlib import Path
 from runs.agents import memory
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
+from runs.workflows.tool_calls import Call
+from runs.workflows.wait_for_input import ask_about_calls
 
 LEDGER = "TEST_LEDGER"
 TICKS = 50
@@ -38,6 +40,14 @@ def paper(state: State, context: Context) -> Outcome:
             patch=str(context.config.get("patch", "")),
         )
     )
+
+
+@step("slow.calls")
+def calls(state: State, context: Context) -> Outcome:
+    """Two calls of tools, each to be decided, of which one may be edited."""
+    pay = Call(id="one", tool="pay", arguments={"to": "Ada", "sum": 7}, editable=["/sum"])
+    mail = Call(id="two", tool="mail", arguments={"to": "Ada"}, preview="To *Ada*.")
+    return ask_about_calls(state, context, calls=[pay, mail]) or Done()
 
 
 @step("slow.sleep")

@@ -16,6 +16,9 @@ class Preference(models.Model):
         max_length=8, blank=True, default="", db_default="",
         help_text="The language of their mails, and of pages where a browser has chosen none.",
     )  # fmt: skip
+    single_keys = models.BooleanField(
+        default=True, db_default=True, help_text="Whether single keys answer and move on pages."
+    )
 
     def __str__(self) -> str:
         return f"{self.person}"

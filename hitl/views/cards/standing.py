@@ -237,12 +237,31 @@ class Card:
         """The answers, as their buttons say, that need a reason; a revision always has its
         words.
         """
-        wanted = [
+        return [self.pause.labels.get(name, name.capitalize()) for name in self._need_reason]
+
+    @property
+    def _need_reason(self) -> list[str]:
+        return [
             name
             for name in self.pause.review.get("reason_required", [])
             if name in {*self.pause.ways, CANCEL} - {REVISE}
         ]
-        return [self.pause.labels.get(name, name.capitalize()) for name in wanted]
+
+    @property
+    def reason_goes_with(self) -> str:
+        """The one answer that the field for a reason belongs to; "" where there are several, or
+        where it is a cancellation, which asks on its own.
+        """
+        return _only([name if name != CANCEL else "" for name in self._need_reason])
+
+    @property
+    def data_goes_with(self) -> str:
+        """The one answer that the fields of the question belong to; "" where there are several, and
+        where each of several calls has a choice of its own.
+        """
+        if self.pause.calls:
+            return ""
+        return _only([name for name in self.pause.ways if name not in {REVISE, CANCEL}])
 
     @property
     def cancel_asks_why(self) -> bool:
@@ -263,6 +282,10 @@ class Card:
             if first is not None and first.edited_content
             else []
         )
+
+
+def _only(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ""
 
 
 def of(pause: Pause, by: User) -> Card:

@@ -327,7 +327,6 @@ def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, na
     assert last.evaluate(BOX)["bottom"] <= bar.evaluate(BOX)["top"]
     page.get_by_text("Edit and approve").focus()
     page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
     expect(field(page)).to_be_focused()
     page.keyboard.press("Control+End")
     page.keyboard.type("\n\nOne more line.")

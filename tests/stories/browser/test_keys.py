@@ -1,0 +1,317 @@
+"""No decision by accident: keys answer where the focus is on the page itself or on a row, say so for
+two seconds, and nothing that is typed is an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.databases.copies import PEOPLE, TOKENS
+from tests.servers.stack import SlowStack, standing_alone, until
+from tests.stories.browser import probing
+from tests.stories.browser.devices import PHONE
+from tests.stories.conftest import SCREENSHOTS, shot
+
+pytestmark = pytest.mark.stack
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PAPERS = """
+from runs import definitions
+from django.contrib.auth.models import Group
+User.objects.filter(username="ben").update(email="ben@example.org")
+definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
+part = "diff --git a/{0} b/{0}\\n--- a/{0}\\n+++ b/{0}\\n@@ -7,2 +7,2 @@\\n one\\n-return total\\n+return round(total)\\n"
+definitions.edit_step_template("slow-patch", title="Change it", function="slow.paper", config={"parts": 1, "patch": part.format("a.py") + part.format("b.py")})
+ask = {"step_type": "planning", "step_template_slug": "slow-note", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+tick = {"step_type": "execute", "step_template_slug": "slow-tick"}
+text = {"type": "string"}
+asked = {"type": "object", "required": ["surname"], "properties": {
+    "surname": text, "born": {**text, "format": "date"}, "many": {"type": "integer"}, "sure": {"type": "boolean"},
+    "colour": {**text, "enum": ["red", "green", "blue", "black", "white", "pink"]}, "about": {**text, "maxLength": 5000}}}
+later = [{"name": "later", "label": "Ask me next week", "to": "execute"}]
+stage = {"reviewers": {"users": ["ana", "ben"]}}
+for slug, more in {
+    "edited": {"review": {"edits": True}},
+    "later": {"choices": later, "review": {"reason_required": ["later"]}},
+    "reasons": {"choices": later, "review": {"reason_required": ["later", "approve"]}},
+    "data": {"required_inputs": asked},
+    "data-ways": {"required_inputs": asked, "choices": later},
+    "patch": {"step_template_slug": "slow-patch"},
+    "stages": {"review": {"stages": [{**stage, "name": "legal"}, {**stage, "name": "money"}]}},
+    "high": {"review": {"risk": "high", "quorum": 2, "deadline": {"after": "P2D", "outcome": "expire"}, "reason_required": ["cancel"]}},
+    "mailed": {"required_inputs": asked, "review": {"risk": "low", "link_answers": True, "reviewers": {"users": ["ben"]}}},
+    "outside": {"required_inputs": asked, "review": {"external": ["supplier@example.com"]}},
+}.items():
+    definitions.edit_template(f"keys-{slug}", title=slug.capitalize(), steps=[{**ask, **more}, tick], needs_repository=False)
+definitions.edit_step_template("slow-calls", title="Calls", function="slow.calls", config={})
+definitions.edit_template("keys-calls", title="Calls", steps=[{"step_type": "execute", "step_template_slug": "slow-calls"}], needs_repository=False)
+"""
+KINDS: dict[str, dict[str, str]] = {
+    "edited": {"wish": "revise", "edited_content": "approve"},
+    "later": {"wish": "revise", "feedback": "later"},
+    "reasons": {"wish": "revise"},
+    "data": {"wish": "revise", "input.": "approve"},
+    "data-ways": {"wish": "revise"},
+    "patch": {"wish": "revise"},
+    "stages": {"wish": "revise"},
+    "high": {"wish": "revise"},
+    "calls": {},
+    "chat": {"wish": "revise"},
+}
+"""The kinds of cards, and which fields of each belong to which answer, for Ctrl+Enter."""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    with standing_alone(tmp_path_factory.mktemp("keys"), PEOPLE + PAPERS) as stack:
+        yield stack
+
+
+@pytest.fixture
+def stack(alone: SlowStack) -> SlowStack:
+    """So that `open_page` is of this stack."""
+    return alone
+
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(alone: SlowStack) -> Ask:
+    """Asks a question of a kind; gives its pause and the path of its page."""
+
+    def make(kind: str = "edited") -> dict[str, Any]:
+        token = TOKENS["ana"]
+        if kind == "chat":
+            return chat(alone)
+        order = {"template": f"keys-{kind}", "team": "platform"}
+        status, order = alone.call("POST", "/api/v1/work-orders", order, token=token)
+        assert status == 201, order
+        phase = "awaiting_tool_approval" if kind == "calls" else "awaiting_plan_approval"
+        found = alone.paused(order["id"], token, phase)
+        return {"order": order["id"], "path": f"/work-orders/{order['id']}/", **found}
+
+    return make
+
+
+def chat(stack: SlowStack) -> dict[str, Any]:
+    token = TOKENS["ana"]
+    status, thread = stack.call("POST", "/api/v1/threads", {}, token=token)
+    assert status == 201, thread
+    status, run = stack.call(
+        "POST",
+        f"/api/v1/threads/{thread['id']}/runs",
+        {"template": "slow-chat", "input": "Trends?"},
+        token=token,
+    )
+    assert status < 300, run
+    questions = until(
+        lambda: [
+            one
+            for one in stack.call("GET", "/api/v1/pauses?open=1", token=token)[1]["results"]
+            if one["run_id"] == run["id"]
+        ],
+        what="the question of the chat",
+    )
+    return {"id": questions[0]["id"], "path": f"/threads/{thread['id']}/"}
+
+
+def decided(stack: SlowStack, asked: dict[str, Any]) -> str:
+    """How the question was answered; "" while it is open."""
+    status, found = stack.call("GET", f"/api/v1/pauses/{asked['id']}", token=TOKENS["ana"])
+    assert status == 200
+    return str(found["user_decision"]) if found["state"] != "open" else ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_key_at_no_place_of_a_card_answers_but_the_control_that_says_so(open_page, ask, kind):
+    """Before: with the focus on a summary or a button, `a` approved; Ctrl+Enter in a field that
+    belongs to another answer, too.
+    """
+    asked = ask(kind)
+    page = open_page("ana", "/", cut=True, **DESKTOP)
+    watch = probing.Watch(page)
+    keys = probing.keys_of(page)
+    assert {"a", "r", "x", "n", "?", "Control+Enter", "Escape", "g i"} <= set(keys)
+    pressed = probing.press_all(watch, asked["path"], "main", keys, goes_with=KINDS[kind])
+    if kind in ("edited", "high"):
+        probing.press_all(watch, asked["path"], "dialog", keys, goes_with={})
+    assert pressed > 300, pressed
+    assert probing.type_into_all(watch, asked["path"], "main") >= 1
+    assert probing.open_and_type(watch, asked["path"]) >= 1
+    watch.nothing_comes()
+
+
+def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(open_page, ask):
+    """Before: with the focus on Review, a tab or the menu, `a` approved the row, or what was
+    selected was gone over.
+    """
+    for _ in range(2):
+        ask("patch")
+    page = open_page("ana", "/", cut=True, **DESKTOP)
+    watch = probing.Watch(page)
+    keys = probing.keys_of(page)
+    assert probing.press_all(watch, "/", "body", keys, goes_with={}) > 300
+    assert probing.type_into_all(watch, "/", "body") >= 1
+    watch.nothing_comes()
+
+
+def mailed(stack: SlowStack) -> str:
+    """The newest link that was mailed; lines of a mail may be broken."""
+    folder = Path(stack.environment["WAYSTATION_DATA"]) / "mail"
+    newest = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
+    found = re.findall(r"http://\S+/l/[\w=\n-]+", "\n".join(path.read_text() for path in newest))
+    return str(found[-1]).replace("=\n", "").split()[0] if found else ""
+
+
+@pytest.mark.parametrize("kind", ["mailed", "outside"])
+def test_no_key_at_no_place_of_a_mailed_link_answers_but_the_control_that_says_so(
+    alone, chromium: Browser, ask, kind
+):
+    """Before: Enter in a field pressed the first button of the form, Approve."""
+    known = mailed(alone)
+    ask(kind)
+    until(lambda: mailed(alone) != known, what="the mail")
+    context = chromium.new_context(base_url=alone.url, **DESKTOP)
+    watch = probing.Watch(context.new_page())
+    watch.page.goto("/login")
+    keys = ["a", "r", "x", "n", "j", "?", "Escape", "Enter", "Control+Enter"]
+    place = mailed(alone).removeprefix(alone.url)
+    assert probing.press_all(watch, place, "main", keys, goes_with={}) > 50
+    assert probing.type_into_all(watch, place, "main") >= 1
+    context.close()
+
+
+WILL = "[data-will] p"
+
+
+def test_a_key_says_for_two_seconds_what_it_sends_and_sends_it_once(stack, open_page, ask):
+    asked = ask()
+    page = open_page("ana", asked["path"], **DESKTOP)
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.url) if one.url.endswith("/decide") else None)
+    expect(page.locator(".live")).to_contain_text("Live")
+    page.keyboard.press("a")
+    page.keyboard.press("a")
+    expect(page.locator(WILL)).to_have_text("Approve: sent in 2 s. Esc takes it back.")
+    shot(page, "keys-will-desktop")
+    page.wait_for_timeout(1_000)
+    assert not sent and not decided(stack, asked)
+    expect(page.locator("main > .notice")).to_contain_text("You approved.")
+    assert len(sent) == 1 and decided(stack, asked) == "approve"
+
+
+TAKEN = "Taken back: nothing was sent."
+
+
+def test_what_a_key_is_about_to_send_is_taken_back_before_it_is_sent(stack, open_page, ask):
+    """By Esc, by another key, by a click, by leaving; by a question that changed, or was answered."""
+    asked, other = ask(), ask()
+    page = open_page("ana", asked["path"], cut=True, **DESKTOP)
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.url) if one.url.endswith("/decide") else None)
+    line = page.locator(WILL)
+    for take_back in (
+        lambda: page.keyboard.press("Escape"),
+        lambda: page.keyboard.type("@ana"),
+        lambda: page.locator("header.title h1").click(),
+        lambda: page.evaluate("dispatchEvent(new Event('pagehide'))"),
+    ):
+        page.reload()
+        expect(page.locator(".live")).to_contain_text("Live")
+        page.keyboard.press("a")
+        expect(line).to_contain_text("sent in 2 s")
+        take_back()
+        expect(line.first).to_have_text(TAKEN)
+    page.reload()
+    page.keyboard.press("a")
+    expect(line).to_contain_text("sent in 2 s")
+    page.goto(other["path"])
+    page.wait_for_timeout(2_200)
+    assert not sent and not decided(stack, asked)
+    page.goto(asked["path"])
+    expect(page.locator(".live")).to_contain_text("Live")
+    page.keyboard.press("a")
+    expect(line).to_contain_text("sent in 2 s")
+    body = {"decision": "revise", "feedback": "Anew."}
+    place = f"/api/v1/pauses/{asked['id']}/decisions"
+    assert stack.call("POST", place, body, token=TOKENS["ben"])[0] == 201
+    expect(line).to_contain_text("has changed")
+    page.wait_for_timeout(2_200)
+    assert not sent and decided(stack, asked) == "revise"
+
+
+def test_a_row_waits_two_seconds_too_and_is_taken_back_by_escape(stack, open_page, ask):
+    first, second = ask("patch"), ask("patch")
+    page = open_page("ana", "/", **DESKTOP)
+    expect(page.locator(".live")).to_contain_text("Live")
+    rows = [page.locator(f"[data-row={one['id']}]") for one in (first, second)]
+    rows[0].locator(".main-link").focus()
+    page.keyboard.press("a")
+    expect(page.locator(WILL)).to_contain_text("sent in 2 s")
+    shot(page, "keys-will-inbox")
+    page.keyboard.press("Escape")
+    expect(page.locator(WILL)).to_have_text(TAKEN)
+    page.wait_for_timeout(2_200)
+    assert not decided(stack, first)
+    for row in rows:
+        row.locator(".main-link").focus()
+        page.keyboard.press("a")
+    for row in rows:
+        expect(row).to_have_class(re.compile("gone"))
+    assert [decided(stack, one) for one in (first, second)] == ["approve", "approve"]
+
+
+def test_who_switched_single_keys_off_answers_by_none_and_can_still_send_what_is_typed(
+    stack, open_page, ask
+):
+    asked = ask()
+    page = open_page("ben", asked["path"], **DESKTOP)
+    page.get_by_role("button", name="Menu of").click()
+    page.get_by_role("button", name="Switch single keys off").click()
+    expect(page.locator("main > .notice")).to_contain_text("do nothing any more")
+    other = open_page("ben", asked["path"], **DESKTOP)
+    for one in (page, other):
+        for key in ("a", "x", "r", "?"):
+            one.keyboard.press(key)
+        expect(one.locator(WILL)).to_have_count(0)
+        expect(one.get_by_role("dialog")).to_have_count(0)
+    other.locator("summary", has_text="Comment").click()
+    other.keyboard.type("@ana is this ok")
+    other.keyboard.press("Control+Enter")
+    expect(other.locator("#said li")).to_contain_text("@ana is this ok")
+    assert not decided(stack, asked)
+    other.get_by_role("button", name="Menu of").click()
+    other.get_by_role("button", name="Switch single keys on").click()
+    other.locator("header.title h1").click()
+    other.keyboard.press("a")
+    expect(other.locator(WILL)).to_contain_text("sent in 2 s")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("options", "name"), [(DESKTOP, "desktop"), (PHONE, "phone")])
+def test_an_opened_comment_and_the_line_of_a_key_can_be_seen(open_page, ask, options, name, scheme):
+    """For eyes, and: the field lies above the bar, and so does the line."""
+    page = open_page("ana", ask("later")["path"], color_scheme=scheme, **options)
+    expect(page.locator(".live")).to_contain_text("Live")
+    page.keyboard.press("a")
+    expect(page.locator(WILL)).to_contain_text("sent in 2 s")
+    box, bar = page.locator(WILL).bounding_box(), page.locator(".bar").bounding_box()
+    assert box and bar and box["y"] + box["height"] <= bar["y"] + 1
+    seen(page, f"keys-will-{name}-{scheme}")
+    page.keyboard.press("Escape")
+    page.locator("summary", has_text="Comment").click()
+    expect(page.locator("#comment")).to_be_focused()
+    field, bar = page.locator("#comment").bounding_box(), page.locator(".bar").bounding_box()
+    assert field and bar and field["y"] + field["height"] <= bar["y"] + 1
+    seen(page, f"keys-comment-{name}-{scheme}")
+
+
+def seen(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
