@@ -1713,6 +1713,7 @@ ViaEnum = Literal[
     "mcp",
     "langgraph",
     "policy",
+    "workflow",
 ]
 
 WhenBusyEnum = Literal["refuse", "queue", "interrupt"]

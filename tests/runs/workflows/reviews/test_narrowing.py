@@ -42,7 +42,7 @@ def risk(rules):
 @given(rules=RULES, wanted=WANTED)
 def test_narrowed_rules_ask_nothing_less(rules, wanted):
     try:
-        asked = dict(narrowing.narrow(rules, wanted))
+        asked: dict[str, Any] = {**narrowing.narrow(rules, wanted)}
     except FieldRefused:
         return
     assert asked.get("quorum", 1) >= rules.get("quorum", 1)
@@ -72,7 +72,7 @@ def test_rules_that_are_not_made_by_narrowing_are_none_of_the_step(rules, asked)
 @given(rules=RULES, wanted=WANTED, change=RULES)
 def test_narrowed_rules_that_were_changed_afterwards_are_none(rules, wanted, change):
     try:
-        asked = dict(narrowing.narrow(rules, wanted))
+        asked: dict[str, Any] = {**narrowing.narrow(rules, wanted)}
     except FieldRefused:
         return
     changed = {**asked, **change}
