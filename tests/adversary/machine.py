@@ -23,11 +23,15 @@ from tests.adversary import bodies, doors, moves, nature, oracle, passing, schem
 from tests.adversary.bodies import Pick
 from tests.adversary.moves import PLAYERS, Move
 from tests.adversary.nature import NATURE
-from tests.adversary.world import ACCOMPLICE, BOOK, INPUT, STEPS, TEAM
+from tests.adversary.played import templates
+from tests.adversary.played.book import ACCOMPLICE, BOOK, TEAM
+from tests.adversary.played.templates import INPUT, STEPS
+from tests.adversary.reviews.schemes import SCHEMES
 from tests.matrix.addresses import API
 from tests.matrix.world import NOTHING
 
 WHAT = [
+    "ask",
     "ask",
     "go on",
     "go on",
@@ -35,6 +39,7 @@ WHAT = [
     "steer",
     "steer",
     "steer",
+    "staff",
     "often",
     "often",
     "any",
@@ -64,6 +69,7 @@ OFTEN = [
         )
     )
 ]
+HEEDLESS = "done_without_a_decision"
 TOTALS: Counter[str] = Counter()
 """What was played in this process: doors, effects, decisions, breaches."""
 
@@ -77,7 +83,7 @@ class Game:
 
     def __init__(self) -> None:
         self.world = world.build()
-        world.load()
+        templates.load()
         self.oracle = oracle.Oracle(self.world)
         self.breaches: list[oracle.Breach] = []
         self.oracle.look()
@@ -121,7 +127,8 @@ class Game:
         )
         found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=2), deep=True)
         return [
-            *(one.invariant.code for one in found if one.count),
+            # the game has heedless steps, and its oracle says whether they are told of
+            *(one.invariant.code for one in found if one.count and one.invariant.code != HEEDLESS),
             *(one.code for one in LedgerCheck().breaches()),
         ]
 
@@ -169,6 +176,7 @@ class Adversary(RuleBasedStateMachine):
             "ask": self.ask,
             "go on": self.go_on,
             "steer": self.steer,
+            "staff": self.staff,
             "nature": self.nature,
             "look": self.see,
             "scheme": self.scheme,
@@ -182,9 +190,10 @@ class Adversary(RuleBasedStateMachine):
             {},
             {"interrupt_before": ["act"]},
             {"interrupt_before": ["pay"]},
+            {"interrupt_before": ["plan"]},
             {"interrupt_after": ["act"]},
         )
-        given = {**INPUT, "contact": ACCOMPLICE, **pick({}, {}, {"fails": True})}
+        given = {**INPUT, "contact": ACCOMPLICE, **bodies.wishes(pick)}
         body = {"template": pick(*STEPS), "title": "Order", "input": given, "team": TEAM, **stops}
         if pick(True, True, False):
             return passing.play(
@@ -211,15 +220,27 @@ class Adversary(RuleBasedStateMachine):
         pause = next(
             iter(Pause.objects.filter(status="open").order_by("-pk")[pick(0, 0, 1) :][:1]), None
         )
-        came, more = None, pick({}, {}, bodies.MINE)
-        for who in ("ben", "cy") if pause is not None and pause.review else ("ana",):
-            if pause is not None:
-                door = f"POST {API}pauses/<pse:pause_id>/decisions"
-                came = passing.play(
-                    self.game.world,
-                    Move(door, who, {"pause_id": pause.shown_id}, schemes.wanted_by(pause, **more)),
-                )
+        if pause is None:
+            return None
+        came, wanted = None, schemes.wanted_by(pause, **pick({}, {}, bodies.MINE))
+        others = sorted({*pause.ways} - {"approve", "answer", "cancel"})
+        if others and pick(False, False, True):
+            wanted = {"decision": pick(*others), "feedback": "shorter"}
+        asked = pick(("ben", "cy"), ("ben", "cy"), ("dee", "cy")) if pause.review else ("ana",)
+        for who in asked:
+            came = passing.play(
+                self.game.world,
+                Move(schemes.DECIDE, who, {"pause_id": pause.shown_id}, wanted),
+            )
         return came
+
+    def staff(self, pick: Pick, what: str) -> passing.Came:
+        """Somebody joins the reviewers, or leaves them."""
+        door, named = "admin auth_user change", {}
+        return passing.play(
+            self.game.world,
+            Move(door, "root", named, moves.MOVES[door](self.game.world, pick, named)),
+        )
 
     def steer(self, pick: Pick, what: str) -> passing.Came:
         """Who asked for the work tries what can be named behind the review, at the newest things
@@ -252,7 +273,7 @@ class Adversary(RuleBasedStateMachine):
 
     def scheme(self, pick: Pick, what: str) -> None:
         """A plan of several moves, in the middle of all else."""
-        pick(*schemes.SCHEMES.values())(self.game)
+        pick(*SCHEMES.values())(self.game)
 
     def see(self, pick: Pick, what: str) -> passing.Came:
         """Somebody looks at something: nobody is told of threads out of sight."""
