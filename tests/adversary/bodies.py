@@ -41,6 +41,8 @@ class Pick:
 
 MINE = {"amount": 666, "to": "mallory"}
 """What the adversary would rather have paid."""
+LESS = {"amount": 5, "to": "mallory"}
+"""The same, so little that some steps ask nobody."""
 STEP = ("pay", "act", "end", "plan", "ask", "kids")
 
 

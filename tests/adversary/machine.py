@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.core.cache import cache
@@ -81,9 +81,9 @@ class Found(AssertionError):
 class Game:
     """A world, its oracle, and what everybody does in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *slugs: str) -> None:
         self.world = world.build()
-        templates.load()
+        templates.load(*slugs)
         self.oracle = oracle.Oracle(self.world)
         self.breaches: list[oracle.Breach] = []
         self.oracle.look()
@@ -136,11 +136,15 @@ class Game:
 class Adversary(RuleBasedStateMachine):
     """Hypothesis plays everybody."""
 
+    what: Sequence[str] = WHAT
+    slugs: Sequence[str] = tuple(STEPS)
+    """Templates that are played."""
+
     def __init__(self) -> None:
         super().__init__()
         self.around: Any = world.undone()
         self.around.__enter__()
-        self.game = Game()
+        self.game = Game(*self.slugs)
 
     def teardown(self) -> None:
         try:
@@ -155,13 +159,14 @@ class Adversary(RuleBasedStateMachine):
         finally:
             self.around.__exit__(None, None, None)
 
-    @rule(data=st.data(), what=st.sampled_from(WHAT))
-    def move(self, data: st.DataObject, what: str) -> None:
+    @rule(data=st.data())
+    def move(self, data: st.DataObject) -> None:
         """One rule for all moves: of several, Hypothesis switches some off in each game, and
         nothing comes of most.
         """
         pick = Pick(lambda options: data.draw(st.sampled_from(options)))
         cache.clear()  # it counts requests
+        what = pick(*self.what)
         came = self.one(pick, what)
         if what != "look" and pick(True, True, True, False):
             nature.settle(self.game.world)
@@ -191,10 +196,17 @@ class Adversary(RuleBasedStateMachine):
             {"interrupt_before": ["act"]},
             {"interrupt_before": ["pay"]},
             {"interrupt_before": ["plan"]},
+            {"interrupt_before": ["kin"]},
             {"interrupt_after": ["act"]},
         )
         given = {**INPUT, "contact": ACCOMPLICE, **bodies.wishes(pick)}
-        body = {"template": pick(*STEPS), "title": "Order", "input": given, "team": TEAM, **stops}
+        body = {
+            "template": pick(*self.slugs),
+            "title": "Order",
+            "input": given,
+            "team": TEAM,
+            **stops,
+        }
         if pick(True, True, False):
             return passing.play(
                 self.game.world, Move(f"POST {API}work-orders", pick("ana", "ana", "ben"), {}, body)
@@ -222,6 +234,9 @@ class Adversary(RuleBasedStateMachine):
         )
         if pause is None:
             return None
+        if pause.phase.startswith("interrupted") and pick(True, False):
+            door, named = f"POST {API}runs/<run:run_id>/input", {"run_id": pause.run.shown_id}
+            return passing.play(self.game.world, Move(door, "ana", named, {"input": bodies.LESS}))
         came, wanted = None, schemes.wanted_by(pause, **pick({}, {}, bodies.MINE))
         others = sorted({*pause.ways} - {"approve", "answer", "cancel"})
         if others and pick(False, False, True):
@@ -292,3 +307,13 @@ class Adversary(RuleBasedStateMachine):
         if told or shown:
             self.game.breaches.append(oracle.Breach(f"{who} is told of {told + shown}"))
         return came
+
+
+class Reviews(Adversary):
+    """Fewer moves over fewer templates: those whose steps leave, pass and narrow their reviews.
+
+    A tenth of the time, so that it is played once for each hole.
+    """
+
+    what = ("ask", "ask", "go on", "go on", "go on", "go on", "staff", "nature")
+    slugs = templates.OF_REVIEWS

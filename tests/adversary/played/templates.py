@@ -94,6 +94,8 @@ STEPS: dict[str, list[dict[str, Any]]] = {
 child runs that ask and act; steps that leave, pass and narrow their reviews, and effects that
 require what nobody was asked.
 """
+OF_REVIEWS = tuple(STEPS)[list(STEPS).index("adv-jumps") :]
+"""The latter of them."""
 INPUT = {"amount": 10, "to": "acme"}
 
 
@@ -125,8 +127,8 @@ INNER = {
 """The same of those that start child runs → their sub-steps."""
 
 
-def load() -> None:
-    """The step templates and templates of the game."""
+def load(*slugs: str) -> None:
+    """The step templates and templates of a game; all, where none are named."""
     for slug, (function, config) in KINDS.items():
         definitions.edit_step_template(
             f"adv-{slug}",
@@ -138,5 +140,5 @@ def load() -> None:
         definitions.edit_step_template(
             f"adv-{slug}", title=slug.capitalize(), config={"into": slug}, sub_steps=inner
         )
-    for slug, made in STEPS.items():
-        definitions.edit_template(slug, steps=made, title=slug, needs_repository=False)
+    for slug in slugs or STEPS:
+        definitions.edit_template(slug, steps=STEPS[slug], title=slug, needs_repository=False)

@@ -1,4 +1,6 @@
-"""Attacks on reviews that belong to their template: steps that leave, pass or narrow them, that are no approvals, and effects that require what nobody was asked."""
+"""Attacks on reviews that belong to their template: steps that leave, pass or narrow them, answers
+that are no approvals, and effects that require what nobody was asked.
+"""
 
 from __future__ import annotations
 
