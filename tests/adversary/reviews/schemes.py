@@ -11,6 +11,7 @@ from tests.adversary.played.templates import INPUT
 from tests.adversary.schemes import (
     FORK,
     ORDERS,
+    SCHEMES,
     TURNS,
     approve,
     newest,
@@ -19,7 +20,6 @@ from tests.adversary.schemes import (
     talk,
 )
 from tests.adversary.schemes import (
-    SCHEMES as SCHEMES,
 )
 from tests.matrix.addresses import API
 
@@ -125,3 +125,6 @@ def an_earlier_approval_stands_for_a_later_refusal(game: Game) -> None:
 def an_effect_behind_a_review_asks_for_no_approval(game: Game) -> None:
     order(game, "adv-heedless")
     approve(game, "ben")
+
+
+OF_REVIEWS = [one for one in SCHEMES.values() if one.__module__ == __name__]
