@@ -19,8 +19,6 @@ from tests.adversary.schemes import (
     scheme,
     talk,
 )
-from tests.adversary.schemes import (
-)
 from tests.matrix.addresses import API
 
 if TYPE_CHECKING:
