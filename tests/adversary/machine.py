@@ -24,7 +24,7 @@ from tests.adversary.bodies import Pick
 from tests.adversary.moves import PLAYERS, Move
 from tests.adversary.nature import NATURE
 from tests.adversary.played import templates
-from tests.adversary.played.book import ACCOMPLICE, BOOK, TEAM
+from tests.adversary.played.book import ACCOMPLICE, BOOK, REVIEWERS, TEAM
 from tests.adversary.played.templates import INPUT, STEPS
 from tests.adversary.reviews.schemes import OF_REVIEWS
 from tests.adversary.schemes import SCHEMES, Scheme
@@ -255,11 +255,11 @@ class Adversary(RuleBasedStateMachine):
 
     def staff(self, pick: Pick, what: str) -> passing.Came:
         """Somebody joins the reviewers, or leaves them."""
-        door, named = "admin auth_user change", {}
-        return passing.play(
-            self.game.world,
-            Move(door, "root", named, moves.MOVES[door](self.game.world, pick, named)),
+        groups = pick([TEAM], [TEAM, REVIEWERS])
+        move = Move(
+            "admin auth_user change", "root", {}, {"person": pick("ben", "cy"), "groups": groups}
         )
+        return passing.play(self.game.world, move)
 
     def steer(self, pick: Pick, what: str) -> passing.Came:
         """Who asked for the work tries what can be named behind the review, at the newest things
