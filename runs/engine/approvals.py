@@ -134,23 +134,18 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
     """
     before = named(pause.checkpoint.metadata)
     asked_by = _rules(pause.run.frozen.steps, pause.step)
-    if before and action == sequence.REVISE and _pauses_after(pause):
-        return {KEY: {**before, pause.step: ""}}  # its last question, of steps with one function
+    asks_for_approval = pause.phase not in STOPS and bool(approving(pause) & {*pause.ways})
     if (
-        pause.phase in STOPS
-        or action == sequence.REVISE
-        or not counts(pause.review, external)
-        or (asked_by is not None and not narrowing.is_narrowed(asked_by, pause.review))
+        pause.phase not in STOPS
+        and action != sequence.REVISE
+        and counts(pause.review, external)
+        and (asked_by is None or narrowing.is_narrowed(asked_by, pause.review))
     ):
-        return {KEY: before} if before else {}
-    return {KEY: {**before, pause.step: decision_id}}
-
-
-def _pauses_after(pause: Pause) -> bool:
-    steps = pause.run.frozen.steps
-    return pause.phase not in STOPS and any(
-        step["pause_after"] for step in steps if step["name"] == pause.step
-    )
+        return {KEY: {**before, pause.step: decision_id}}
+    if before and asks_for_approval:
+        # of steps with one function it asked last, and an earlier approval holds no more
+        return {KEY: {**before, pause.step: ""}}
+    return {KEY: before} if before else {}
 
 
 def counts(rules: Mapping[str, Any], external: str) -> bool:

@@ -283,9 +283,9 @@ def _stood(run: Run) -> tuple[Checkpoint, str]:
 
 
 def _phase(run: Run, head: Checkpoint) -> str:
-    return sequence.phase_of(
-        sequence.named(run.frozen.steps, head.next_step or head.node_id)["step_type"]
-    )
+    # a run that stops before its first step has none behind it
+    step = head.next_step or head.node_id or Pause.objects.get(checkpoint=head).step
+    return sequence.phase_of(sequence.named(run.frozen.steps, step)["step_type"])
 
 
 def _last(

@@ -11,7 +11,10 @@ from checkpoints.export import thread_document
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
 from runs.models import Pause
-from tests.adversary.world import ACCOMPLICE, INPUT, STEPS, TEAM, World, text_of
+from tests.adversary.played.book import ACCOMPLICE, TEAM, text_of
+from tests.adversary.played.reviewed import NARROWED
+from tests.adversary.played.templates import INPUT, STEPS
+from tests.adversary.world import World
 
 One = TypeVar("One")
 
@@ -38,6 +41,8 @@ class Pick:
 
 MINE = {"amount": 666, "to": "mallory"}
 """What the adversary would rather have paid."""
+LESS = {"amount": 5, "to": "mallory"}
+"""The same, so little that some steps ask nobody."""
 STEP = ("pay", "act", "end", "plan", "ask", "kids")
 
 
@@ -80,20 +85,36 @@ def forgery(pick: Pick) -> dict[str, Any]:
     return pick(*options)
 
 
+WISHES: dict[str, Sequence[Any]] = {
+    "amount": (10, 10, 20),
+    "fails": (None, None, True),
+    "leave": (None, "sleep", "ask"),
+    "narrow": (None, *NARROWED),
+    "hurry": (None, True),
+    "risky": (None, None, True),
+}
+"""What an order says of how its workflow goes, where that asks it."""
+
+
+def wishes(pick: Pick) -> dict[str, Any]:
+    """One or two of them."""
+    names = {pick(*WISHES), pick(*WISHES)}
+    return pick.object(**{name: WISHES[name] for name in sorted(names)})
+
+
 def order(world: World, pick: Pick) -> dict[str, Any]:
     """A new work order, with stops where its requester would like to talk to it again."""
-    given = {**INPUT, "amount": pick(10, 20), "contact": ACCOMPLICE}
+    given = {**INPUT, **wishes(pick), "contact": ACCOMPLICE}
     options: tuple[dict[str, Any], ...] = (
         {},
         {},
         {},
-        {"fails": True},
         {"decided_content": {"plan": text_of(MINE)}},
         {"call_decisions": {"call": {}}},
     )
     extra = pick(*options)
     stops = pick.object(
-        interrupt_before=(None, None, ["pay"], ["act"], ["kids/act"]),
+        interrupt_before=(None, None, ["pay"], ["plan"], ["act"], ["kids/act"], ["kin"]),
         interrupt_after=(None, None, ["act"], ["plan"]),
     )
     return {
@@ -172,6 +193,10 @@ def data(pick: Pick) -> Any:
     )
 
 
+WORDS = ("deny", "grant", "allow")
+"""Answers of templates and of steps."""
+
+
 def answer(world: World, pick: Pick, *, name: str = "decision") -> dict[str, Any]:
     more = pick.object(
         feedback=(None, "shorter"),
@@ -180,7 +205,7 @@ def answer(world: World, pick: Pick, *, name: str = "decision") -> dict[str, Any
         pause_id=(None,),
     )
     return {
-        name: pick("approve", "approve", "answer", "revise", "cancel", "step_around"),
+        name: pick("approve", "approve", "answer", "revise", "cancel", "step_around", *WORDS),
         **more,
         "input": data(pick),
     }
@@ -212,7 +237,7 @@ def fork(world: World, pick: Pick) -> dict[str, Any]:
 def template(world: World, pick: Pick, slug: str) -> dict[str, Any]:
     """Another version: without its review, with other reviewers, or as it was."""
     steps = json.loads(json.dumps(STEPS[slug]))
-    change = pick("none", "unreviewed", "others", "unasked", "alone")
+    change = pick("none", "unreviewed", "others", "unasked", "alone", "passing")
     for step in steps:
         if step.get("review"):
             step["review"] = {
@@ -221,6 +246,8 @@ def template(world: World, pick: Pick, slug: str) -> dict[str, Any]:
                 "others": {"reviewers": {"users": ["ana", "zoe"]}},
                 "alone": {**step["review"], "quorum": 1, "self_approval": True},
             }.get(change, step["review"])
+        if change == "passing" and step.get("review"):
+            step["may_pass"] = "always"
         if change == "unasked":
             step["pause_after"] = False
     return {"steps": steps}

@@ -57,7 +57,11 @@ def believe_metadata(patch: Patch) -> None:
     """Whatever metadata names as approved is; and documents bring theirs, from wherever they
     stand.
     """
-    fields: dict[str, Any] = {one.name: "" for one in dataclasses.fields(approvals.DecisionRecord)}
+    fields: dict[str, Any] = {
+        one.name: ""
+        for one in dataclasses.fields(approvals.DecisionRecord)
+        if one.default is one.default_factory is dataclasses.MISSING
+    }
     fields |= {
         "calls": (),
         "decided_calls": {},
@@ -215,6 +219,3 @@ HOLES = [
         frozenset({"approved_without_quorum"}),
     ),
 ]
-
-
-GAMES = [(hole, scheme) for hole in HOLES for scheme in hole.schemes]

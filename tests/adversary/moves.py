@@ -22,16 +22,10 @@ from django.utils import timezone
 from runs.models import Pause, Template
 from tests.adversary import bodies
 from tests.adversary.bodies import Pick
+from tests.adversary.played.book import REVIEWERS, TEAM
+from tests.adversary.played.templates import STEPS
 from tests.adversary.still import STILL as STILL
-from tests.adversary.world import (
-    CHATS,
-    MAIL_DOMAIN,
-    PEOPLE,
-    REVIEWERS,
-    STEPS,
-    TEAM,
-    World,
-)
+from tests.adversary.world import CHATS, MAIL_DOMAIN, PEOPLE, World
 from tests.matrix.addresses import API, PRINTED
 from tests.matrix.walk import ARGUMENT
 from tests.matrix.world import NOTHING

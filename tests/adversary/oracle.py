@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 from typing import Any
 
 from django.contrib.auth.models import User
 
 from checkpoints import ids, store
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, Memo, Thread
 from hitl.models import Decision, Delegation, EarlyAnswer, Vote
 from runs.models import Definition, Pause, Run
-from tests.adversary import world as worlds
-from tests.adversary.world import BOOK, SUPPLIER, Effect, World, arguments_of
+from tests.adversary.played.book import ASKED, BOOK, SUPPLIER, Effect, acted_on, arguments_of
+from tests.adversary.played.reviewed import GRANTED
+from tests.adversary.world import World
 
 NO_APPROVAL = {"revise", "cancel", "undo", "step_around"}
 NO_VERDICT = {"interrupted_before", "interrupted_after", "suspended", "stepped_around"}
@@ -48,6 +50,8 @@ class Oracle:
     """Decision → why it approves nothing; "" where it does, as of its birth."""
     seen: int = 0
     """Effects that were looked at."""
+    memos: set[Any] = field(default_factory=set)
+    """Results of `context.once` that were looked at."""
     covered: dict[int, Any] = field(default_factory=dict)
     """Number of an effect → the decision that it was done by."""
 
@@ -64,7 +68,19 @@ class Oracle:
             breach for number in range(self.seen, len(BOOK)) for breach in self._behind(number)
         ]
         self.seen = len(BOOK)
-        return [*found, *self._undone()]
+        return [*found, *self._undone(), *self._unheeded()]
+
+    def _unheeded(self) -> Iterator[Breach]:
+        """An effect behind a review that asked for no approval, and that nobody is told of; or
+        another one that somebody is.
+        """
+        for memo in Memo.objects.exclude(pk__in=self.memos).order_by("pk"):
+            self.memos.add(memo.pk)
+            run = Run.objects.get(pk=ids.parse("run", memo.scope.split("/")[0]))
+            before = takewhile(lambda step: step["name"] != "heedless", _steps(run))
+            behind = any(step["pause_after"] or step.get("may_pass") for step in before)
+            if memo.unapproved != (behind and memo.key == "unheeded"):
+                yield Breach(f"{memo.key} of {memo.scope}: unapproved is {memo.unapproved}")
 
     def _undone(self) -> Iterator[Breach]:
         """An answer was taken back behind which something was done."""
@@ -83,33 +99,22 @@ class Oracle:
         """
         effect = BOOK[number]
         run = Run.objects.get(pk=ids.parse("run", effect.run))
-        steps: list[dict[str, Any]] = Definition.objects.get(pk=run.definition_id).content["steps"]
-        names = [step["name"] for step in steps]
-        here = steps[names.index(effect.step)]
         chain = _ancestors(effect.head)
-        if effect.kind == "call":
-            demanded = [here]
-        elif effect.kind == "demanding":
-            demanded = [
-                step
-                for step in steps
-                if step["name"] == effect.of and (step["pause_after"] or step.get("review"))
-            ]
-        else:
-            demanded = [step for step in steps[: names.index(effect.step)] if step.get("review")]
-        for one in demanded:
-            words, decision = self._missing(one, effect, chain)
+        for asked in _demanded(effect, _steps(run)):
+            words, decision = self._missing(asked, effect, chain)
             if words:
-                yield Breach(f"{one['name']} of {run.definition} is reviewed: {words}", effect)
+                names = " or ".join(step["name"] for step in asked) or effect.of
+                yield Breach(f"{names} of {run.definition} is reviewed: {words}", effect)
             elif decision is not None:
                 self.covered[number] = decision
 
     def _missing(
-        self, step: Mapping[str, Any], effect: Effect, chain: list[Any]
+        self, steps: list[dict[str, Any]], effect: Effect, chain: list[Any]
     ) -> tuple[str, Any]:
-        """Why the step's last question before an effect lets it not happen; and the decision that
-        does.
+        """Why the last question before an effect of any of these steps lets it not happen; and the
+        decision that does.
         """
+        named = {step["name"]: step for step in steps}
         asked = {
             pause.checkpoint_id: pause
             for pause in Pause.objects.filter(checkpoint__in=chain).order_by("pk")
@@ -118,14 +123,26 @@ class Oracle:
             pause = asked.get(key)
             if pause is None:
                 continue
-            if pause.phase == "stepped_around" and step["name"] in _stepped_around(pause):
+            if pause.phase == "stepped_around" and named.keys() & _stepped_around(pause):
                 return self._after_stepping_around(pause, effect), None
-            if pause.step == step["name"] and pause.phase not in NO_VERDICT:
-                return self._answer(pause, step, effect)
+            if pause.step in named and pause.phase not in NO_VERDICT:
+                return self._answer(pause, named[pause.step], effect)
+        if effect.kind == "child":
+            return self._of_child(effect, chain)
         return "nobody was asked", None
 
+    def _of_child(self, effect: Effect, chain: list[Any]) -> tuple[str, Any]:
+        """The same of what the newest child run was asked."""
+        _, _, name = effect.of.partition("/")
+        runs = Checkpoint.objects.filter(pk__in=chain).values("run_id")
+        asked = Pause.objects.filter(run__parent__in=runs, step=name).exclude(phase__in=NO_VERDICT)
+        pause = asked.order_by("pk").last()
+        if pause is None:
+            return "nobody was asked", None
+        return self._answer(pause, _step(pause), effect)
+
     def _after_stepping_around(self, pause: Pause, effect: Effect) -> str:
-        if effect.kind != "plain":
+        if effect.kind not in {"plain", "child"}:
             return "the review was stepped around, which approves nothing"
         decision = (
             Decision.objects.filter(pause=pause, action="step_around")
@@ -134,7 +151,9 @@ class Oracle:
         )
         if decision is None or decision.decided_by is None or decision.decided_by.username != "oli":
             return "the review was stepped around by nobody with the right to"
-        began = worlds.acted_on(store.load(Checkpoint.objects.get(pk=pause.checkpoint_id)), "plan")
+        if effect.kind == "child":
+            return ""  # what it was stepped around for is in its own thread
+        began = acted_on(store.load(Checkpoint.objects.get(pk=pause.checkpoint_id)), "plan")
         return "" if began == effect.material else f"the review was stepped around for {began!r}"
 
     def _answer(self, pause: Pause, step: Mapping[str, Any], effect: Effect) -> tuple[str, Any]:
@@ -145,7 +164,12 @@ class Oracle:
             return f"{pause.shown_id} was answered with {decision.action}", None
         if Decision.objects.filter(undoes=decision).exists():
             return f"the answer to {pause.shown_id} was taken back", None
-        if _rules(pause.review) != _rules(step.get("review") or {}):
+        declared = _declared(step)
+        if effect.kind in {"demanding", "optional"} and decision.action not in declared:
+            return f"{pause.shown_id} was answered with {decision.action}, no approval", None
+        if step["pause_after"] and not declared & {*pause.ways}:
+            return f"{pause.shown_id} asked for data alone", None
+        if _wanted(pause) is None and _rules(pause.review) != _rules(step.get("review") or {}):
             return f"{pause.shown_id} was answered under other rules, {pause.review}", None
         if why_not := self.fit[decision.pk]:
             return f"{decision.shown_id} approves nothing: {why_not}", None
@@ -163,6 +187,8 @@ class Oracle:
             return "it is no approval"
         rules: dict[str, Any] = pause.review
         deadline = rules.get("deadline") or {}
+        if decision.via == "workflow":
+            return _unpassed(decision, pause)
         if decision.via == "policy":
             due = pause.deadline_at is not None and decision.decided_at >= pause.deadline_at
             return (
@@ -174,7 +200,8 @@ class Oracle:
             return "the deadline had passed"
         if decision.revision != pause.revision or decision.content_digest != pause.content_digest:
             return "it names another revision"
-        quorum, votes = int(rules.get("quorum", 1)), list(Vote.objects.filter(pause=pause))
+        quorum = max(int(each.get("quorum", 1)) for each in _all_rules(pause))
+        votes = list(Vote.objects.filter(pause=pause))
         if quorum > 1:
             given = [
                 (vote.voter_id, vote.seat_id, vote.external)
@@ -201,6 +228,7 @@ class Oracle:
     ) -> bool:
         voter, seat, external = given
         rules: dict[str, Any] = pause.review
+        every = _all_rules(pause)
         if voter is None:
             return external not in [
                 *rules.get("external", []),
@@ -219,19 +247,124 @@ class Oracle:
             run.started_by_id,
             run.work_order.created_by_id if run.work_order else None,
         }
-        if rules.get("self_approval") is False and {voter, seat} & askers:
+        if {voter, seat} & askers and any(each.get("self_approval") is False for each in every):
             return True
-        named = [rules.get("reviewers") or {}, *(rules.get("escalation") or [])[: pause.stage]]
-        users = {name for one in named for name in one.get("users", [])}
-        groups = {name for one in named for name in one.get("groups", [])}
-        if not any((rules.get("reviewers") or {}).values()):
-            part = {run.thread.owner_id, *_in_team(run.thread, members)}
-            if seat in part or User.objects.filter(pk=seat, is_superuser=True).exists():
-                return False
-        fits = User.objects.filter(pk=seat, username__in=users).exists() or any(
-            seat in members.get(name, set()) for name in groups
+        naming = [each for each in every if any((each.get("reviewers") or {}).values())]
+        return any(_unnamed(seat, each, pause, members) for each in naming or [pause.review])
+
+
+def _unnamed(
+    seat: Any, rules: Mapping[str, Any], pause: Pause, members: Mapping[str, set[int]]
+) -> bool:
+    """Whether rules do not name whoever sits there; those that name nobody ask who takes part."""
+    thread = pause.run.thread
+    named = [rules.get("reviewers") or {}, *(rules.get("escalation") or [])[: pause.stage]]
+    users = {name for one in named for name in one.get("users", [])}
+    groups = {name for one in named for name in one.get("groups", [])}
+    if not any((rules.get("reviewers") or {}).values()):
+        part = {thread.owner_id, *_in_team(thread, members)}
+        if seat in part or User.objects.filter(pk=seat, is_superuser=True).exists():
+            return False
+    fits = User.objects.filter(pk=seat, username__in=users).exists() or any(
+        seat in members.get(name, set()) for name in groups
+    )
+    return not fits
+
+
+def _steps(run: Run) -> list[dict[str, Any]]:
+    """The frozen steps of a run; none of one that another engine has."""
+    found = Definition.objects.filter(pk=run.definition_id).first()
+    return list(found.content["steps"]) if found is not None else []
+
+
+def _step(pause: Pause) -> dict[str, Any]:
+    """The frozen step that asked."""
+    return next((step for step in _steps(pause.run) if step["name"] == pause.step), {})
+
+
+def _demanded(effect: Effect, steps: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The steps of which an effect needs the approval; of several in one list, that of whichever
+    asked last.
+    """
+    names = [step["name"] for step in steps]
+    of = [step for step in steps if effect.of in (step["name"], step["function"])]
+    at = names.index(effect.step)
+    if effect.kind == "optional":
+        pausing = [step for step in of if step["pause_after"]]
+        return [pausing] if pausing else []
+    if effect.kind == "child":
+        return [[step for step in steps if step["name"] == effect.of.partition("/")[0]]]
+    if effect.kind == "plain":
+        return [[step] for step in steps[:at] if step.get("review")]
+    return [[steps[at]] if effect.kind == "call" else of]
+
+
+def _declared(step: Mapping[str, Any]) -> set[str]:
+    """The answers to a step's questions that are approvals: as its template says, or the game."""
+    chosen = {one["name"] for one in step["choices"] if one.get("approves")}
+    return {"approve", *chosen, *(GRANTED if step["function"] == "adversary.several" else ())}
+
+
+def _wanted(pause: Pause) -> dict[str, Any] | None:
+    """By which rules the step wanted to ask, besides those of its template."""
+    return ASKED.get((pause.run.shown_id, pause.step))
+
+
+def _all_rules(pause: Pause) -> list[dict[str, Any]]:
+    """The rules that an answer has to keep to, each of them."""
+    wanted = _wanted(pause)
+    narrowed = [_step(pause).get("review") or {}, wanted] if wanted is not None else []
+    return [pause.review, *narrowed]
+
+
+def _unpassed(decision: Decision, pause: Pause) -> str:
+    """Why a step may not have passed its review; "" where its template lets it."""
+    every = _all_rules(pause)
+    if not _step(pause).get("may_pass") or decision.action != "approve":
+        return "its template does not let the step pass"
+    if any(each.get("risk") == "high" or each.get("step_up") for each in every):
+        return "a step passed what is of high risk"
+    return "a step passed what a person wrote into its state" if _is_edited(pause) else ""
+
+
+def _is_edited(pause: Pause) -> bool:
+    """Whether a person changed the state between the run's beginning and a question, or that of a
+    run which waits for it.
+    """
+    run: Run | None = pause.run
+    at = pause.checkpoint_id
+    while run is not None:
+        if _is_edited_in(run, _ancestors(at)):
+            return True
+        run = run.parent
+        at = run.thread.head_id if run is not None else None
+    return False
+
+
+def _is_edited_in(run: Run, chain: list[Any]) -> bool:
+    first = _steps(run)[0]["name"]
+    rows = Checkpoint.objects.in_bulk(chain)
+    stops = set(
+        Pause.objects.filter(checkpoint__in=chain, phase__in=NO_VERDICT).values_list(
+            "checkpoint", flat=True
         )
-        return not fits
+    )
+    for later, earlier in pairwise(rows[key] for key in chain):
+        begins = later.run_id != earlier.run_id
+        if begins and later.next_step == first:
+            return False  # what it was begun with is no edit
+        if (begins or earlier.pk in stops) and _told(later) != _told(earlier):
+            return True
+    return False
+
+
+def _told(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A state without what an answer itself writes."""
+    return {
+        key: value
+        for key, value in store.load(checkpoint).items()
+        if key not in {"decided", "revision_feedback", "decided_content"}
+    }
 
 
 def _unseen(pause: Pause, voter: Any) -> bool:

@@ -15,7 +15,8 @@ from hitl.models import ApiToken, Decision, Vote
 from runs.models import Definition, Pause
 from tests.adversary import bodies, nature, passing
 from tests.adversary.moves import Move
-from tests.adversary.world import ACCOMPLICE, INPUT, TEAM, text_of
+from tests.adversary.played.book import ACCOMPLICE, TEAM, text_of
+from tests.adversary.played.templates import INPUT
 from tests.matrix.addresses import API
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ def the_review_is_taken_out_of_the_template(game: Game) -> None:
 
 
 def _unreviewed() -> list[dict[str, Any]]:
-    from tests.adversary.world import STEPS
+    from tests.adversary.played.templates import STEPS
 
     return [{**one, "review": {}} for one in STEPS["adv-strict"]]
 

@@ -14,7 +14,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.adversary import holes, schemes
 from tests.adversary.holes import Hole
-from tests.adversary.machine import Adversary, Found, Game
+from tests.adversary.machine import Adversary, Found, Game, Reviews
+from tests.adversary.reviews import holes as reviews
 from tests.adversary.world import undone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -26,7 +27,20 @@ def quiet(caplog: pytest.LogCaptureFixture, settings: Any, tmp_path: Any) -> Non
     settings.WAYSTATION_DATA = tmp_path
 
 
-@pytest.mark.parametrize(("hole", "name"), holes.GAMES, ids=str)
+GAMES = [(hole, scheme) for hole in [*holes.HOLES, *reviews.HOLES] for scheme in hole.schemes]
+BOUND = hypothesis.settings(
+    max_examples=40,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+SHORT = hypothesis.settings(BOUND, max_examples=60, stateful_step_count=12)
+
+
+@pytest.mark.parametrize(("hole", "name"), GAMES, ids=str)
 def test_a_hole_that_is_put_back_is_found(
     hole: Hole, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,16 +58,17 @@ def test_a_game_at_random_finds_a_hole_within_its_bound(monkeypatch: pytest.Monk
     """Nobody tells the machine where the hole is: here that data are taken which were not asked
     for, and answers after the deadline.
     """
-    bound = hypothesis.settings(
-        max_examples=40,
-        stateful_step_count=30,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
     holes.take_what_was_not_asked_for(monkeypatch)
     holes.count_for_ever(monkeypatch)
     with pytest.raises(Found, match="The story"):
-        run_state_machine_as_test(Adversary, settings=bound)
+        run_state_machine_as_test(Adversary, settings=BOUND)
+
+
+@pytest.mark.parametrize("hole", reviews.HOLES, ids=str)
+def test_a_game_at_random_finds_each_hole_in_reviews_of_templates(
+    hole: Hole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each within a bound of short games, told nothing."""
+    hole.open(monkeypatch)
+    with pytest.raises(Found, match="The story"):
+        run_state_machine_as_test(Reviews, settings=SHORT)

@@ -12,6 +12,7 @@ from hitl.models.outbound import ASKING, Delivery, DeliveryStatus
 from hitl.operations.invariants.base import Broken, invariant
 from runs.definitions import due_times
 from runs.models import Pause, QueuedTurn, Run
+from runs.services.approvals import EDITED
 from runs.states import EXPIRED, PauseStatus
 from runs.workflows.sequence import APPROVE
 
@@ -73,16 +74,28 @@ def _is_due(decision: Decision) -> bool:
     return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
 
 
-@invariant("P6", "A step passes its review only where its template allows that.")
+@invariant(
+    "P6",
+    "A step passes its review only where its template allows that, and never over what a person "
+    "wrote into its state.",
+)
 def passed_unallowed(before: dt.datetime) -> Iterator[Decision]:
-    """Reviews that a step passed, though its frozen template does not say so, or asks with care."""
-    passed = Decision.objects.filter(via=Via.WORKFLOW, erasure=None).select_related("pause__run")
+    """Reviews that a step passed, though its frozen template does not say so or asks with care, or
+    a person had edited the state.
+    """
+    passed = (
+        Decision.objects.filter(via=Via.WORKFLOW, erasure=None)
+        .select_related("pause__run", "pause__checkpoint")
+        .defer("pause__checkpoint__body")
+    )
     return (decision for decision in passed.iterator(2000) if not _may_pass(decision))
 
 
 def _may_pass(decision: Decision) -> bool:
     pause = decision.pause
     if pause is None or decision.action != APPROVE or pause.review.get("risk") == "high":
+        return False
+    if EDITED in pause.checkpoint.metadata:
         return False
     return any(
         step.get("may_pass") for step in pause.run.frozen.steps if step["name"] == pause.step

@@ -52,6 +52,13 @@ def test_an_interrupt_before_the_very_first_step_lets_nothing_run(make_order, an
     assert approve(order, ana).status == "completed"
 
 
+def test_an_interrupt_before_the_very_first_step_is_cancelled(make_order, ana):
+    """Through every door it was an error of the server, and the run waited on."""
+    order = drive(make_order("writing-quick", interrupt_before=["planning"]))
+    services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=ana)
+    assert (fresh(order).latest_run.status, called()) == ("cancelled", [])
+
+
 def test_the_answer_to_an_interrupt_is_no_verdict_on_the_step(make_order, ana):
     order = approve(
         drive(make_order("writing-quick", interrupt_before=["review"], interrupt_after=["review"])),

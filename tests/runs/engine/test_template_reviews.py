@@ -341,6 +341,24 @@ def test_the_latest_question_counts_where_one_function_is_used_twice(script):
     assert (play(twice).approve().approve().status, PAID) == ("completed", [100])
 
 
+def test_the_latest_question_counts_where_the_function_asks_itself(script):
+    """The second question of one function was sent back, which led on to the effect: the approval
+    of the first one counted, and it was paid.
+    """
+
+    def ask(state, context):
+        to = {"first": "second"}.get(context.step, "pay")
+        back = {"first": "first"}.get(context.step, "pay")
+        return Ask(question="Pay?", actions={"approve": to, "revise": back}, report=SHOWN)
+
+    script(draft=ask)
+    twice = workflow(
+        "yes", title="Yes", steps=[use(draft, name="first"), use(draft, name="second"), pay]
+    )
+    assert (play(twice).approve().revise("no").failure_code, PAID) == ("content_changed", [])
+    assert (play(twice).approve().approve().status, PAID) == ("completed", [100])
+
+
 @pytest.mark.parametrize("how", [{"optional": True}, {"of": draft, "optional": True}])
 def test_only_where_the_template_asks_is_said(script, how):
     script(pay=lambda state, context: pay_approved(context, **how))

@@ -1,0 +1,1 @@
+"""What is played: steps, templates, and the book of what the steps did."""
