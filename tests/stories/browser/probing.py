@@ -141,8 +141,6 @@ def press_all(
                 page.keyboard.press(one)
             pressed += len(group)
             where = f"{group} at {thing['is']} of {path}"
-            if thing["type"].startswith("select"):
-                page.keyboard.press("Escape")  # the list that Space opens takes the next keys
             about, _, calm = page.evaluate("() => probe.look()")
             assert bool(about) <= (thing["home"] and group == ["a"]), f"{where}: {about}"
             allowed = _allowed(thing, group[0], goes_with)
@@ -150,11 +148,16 @@ def press_all(
                 if allowed and not watch.sent:
                     page.wait_for_timeout(20)
             assert set(watch.sent) <= allowed, f"{where} sent {watch.sent}"
-            if not calm:
-                watch.go(path)
+            if not calm or (_opens(thing) and group[0] in ALONE):
+                watch.go(path)  # what opened takes the next keys
                 page.evaluate(PROBE, scope)
     watch.sent.clear()
     return pressed
+
+
+def _opens(thing: dict[str, Any]) -> bool:
+    """Whether a space opens a list or a calendar of the browser's, which takes what is typed next."""
+    return str(thing["type"]).startswith(("select", "date"))
 
 
 def _allowed(thing: dict[str, Any], key: str, goes_with: dict[str, str]) -> set[str]:
@@ -175,9 +178,7 @@ def type_into_all(watch: Watch, path: str, scope: str) -> int:
     for at, thing in enumerate(things):
         if not thing["takes"] or not page.evaluate("(at) => probe.focus(at)", at):
             continue
-        page.keyboard.type(SENTENCE)
-        if thing["type"].startswith("select"):
-            page.keyboard.press("Escape")
+        page.keyboard.type(SENTENCE.replace(" ", "") if _opens(thing) else SENTENCE)
         about, text, _ = page.evaluate("() => probe.look()")
         assert not about and not watch.sent, f"{thing['is']} of {path}: {about}"
         assert not thing["types"] or SENTENCE in text, f"{thing['is']} of {path} has {text!r}"
