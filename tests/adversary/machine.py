@@ -243,7 +243,7 @@ class Adversary(RuleBasedStateMachine):
             return passing.play(self.game.world, Move(door, "ana", named, {"input": bodies.LESS}))
         came, wanted = None, schemes.wanted_by(pause, **pick({}, {}, bodies.MINE))
         others = sorted({*pause.ways} - {"approve", "answer", "cancel"})
-        if others and pick(False, False, True):
+        if others and pick("no", "no", "yes") == "yes":
             wanted = {"decision": pick(*others), "feedback": "shorter"}
         asked = pick(("ben", "cy"), ("ben", "cy"), ("dee", "cy")) if pause.review else ("ana",)
         for who in asked:

@@ -8,6 +8,7 @@ found stays.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -332,7 +333,7 @@ def _is_edited(pause: Pause) -> bool:
     run which waits for it.
     """
     run: Run | None = pause.run
-    at = pause.checkpoint_id
+    at: uuid.UUID | None = pause.checkpoint_id
     while run is not None:
         if _is_edited_in(run, _ancestors(at)):
             return True

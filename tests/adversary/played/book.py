@@ -75,7 +75,9 @@ def acted_on(state: State, of: str) -> str:
 def drafted(state: State, context: Context) -> tuple[State, dict[str, Any], Report]:
     """What is known, what of it joins the state, and what the reviewers read."""
     known = given(state, context)
-    update = {name: known[name] for name in ("amount", "to", "fails") if name in known}
+    update: dict[str, Any] = {
+        name: known[name] for name in ("amount", "to", "fails") if name in known
+    }
     if state.get("revision_feedback"):
         update["amount"] = int(known.get("amount", 0) or 0) + 1
     known = {**known, **update}
