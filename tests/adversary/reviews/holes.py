@@ -82,7 +82,14 @@ def ask_by_the_rules_of_the_question(patch: Patch) -> None:
 
 def ask_whoever_is_named(patch: Patch) -> None:
     """By the question, whether or not the rules of its step name them still."""
-    patch.setattr(policy, "_may_be_asked", lambda pause, seat: True)
+    real = policy.ReviewContext._sits
+
+    def sits(context: Any, seat: Any) -> bool:
+        rules = {name: rule for name, rule in context.pause.review.items() if name != "within"}
+        context.pause.review = rules
+        return real(context, seat)
+
+    patch.setattr(policy.ReviewContext, "_sits", sits)
 
 
 def count_earlier_approvals(patch: Patch) -> None:
