@@ -85,9 +85,12 @@ def ask_whoever_is_named(patch: Patch) -> None:
     real = policy.ReviewContext._sits
 
     def sits(context: Any, seat: Any) -> bool:
-        rules = {name: rule for name, rule in context.pause.review.items() if name != "within"}
-        context.pause.review = rules
-        return real(context, seat)
+        rules = context.pause.review
+        context.pause.review = {name: rule for name, rule in rules.items() if name != "within"}
+        try:
+            return real(context, seat)
+        finally:
+            context.pause.review = rules
 
     patch.setattr(policy.ReviewContext, "_sits", sits)
 
