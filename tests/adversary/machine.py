@@ -323,3 +323,11 @@ class Reviews(Adversary):
     slugs = templates.OF_REVIEWS
     plans = tuple(OF_REVIEWS)
     checks = False
+
+
+class Payments(Adversary):
+    """The others: for holes that are not about the reviews of templates."""
+
+    what = tuple(name for name in WHAT if name != "staff")
+    slugs = tuple(slug for slug in STEPS if slug not in templates.OF_REVIEWS)
+    plans = tuple(plan for plan in Adversary.plans if plan not in OF_REVIEWS)

@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.adversary import holes, schemes
 from tests.adversary.holes import Hole
-from tests.adversary.machine import Adversary, Found, Game, Reviews
+from tests.adversary.machine import Found, Game, Payments, Reviews
 from tests.adversary.reviews import holes as reviews
 from tests.adversary.world import undone
 
@@ -61,7 +61,7 @@ def test_a_game_at_random_finds_a_hole_within_its_bound(monkeypatch: pytest.Monk
     holes.take_what_was_not_asked_for(monkeypatch)
     holes.count_for_ever(monkeypatch)
     with pytest.raises(Found, match="The story"):
-        run_state_machine_as_test(Adversary, settings=BOUND)
+        run_state_machine_as_test(Payments, settings=BOUND)
 
 
 @pytest.mark.parametrize("hole", reviews.HOLES, ids=str)

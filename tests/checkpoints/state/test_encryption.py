@@ -61,7 +61,7 @@ def rotate(*arguments: str) -> str:
 
 @step("test.telling")
 def telling(state: State, context: Context) -> Outcome:
-    got = context.once("thought", lambda: f"{WORD} memo")
+    got = context.once("thought", lambda: f"{WORD} memo", optional=True)
     context.log(f"{WORD} line")
     long = [f"{WORD} item {number} " + "x" * 100 for number in range(200)]
     return Go(
