@@ -214,6 +214,8 @@ def test_what_else_a_step_and_a_template_may_say_is_written_on_the_page(editor):
             "0.choices.0.name": "skip",
             "0.choices.0.label": "Skip the rest",
             "0.choices.0.to": "review",
+            "0.choices.0.approves": "true",
+            "0.may_pass": "Fewer than ten fixes.",
             "0.revise_to": "planning",
             "0.retry.attempts": "4",
             "0.retry.base": "1.5",
@@ -235,7 +237,8 @@ def test_what_else_a_step_and_a_template_may_say_is_written_on_the_page(editor):
     saved = definitions.current("repo-tidy")
     assert saved.steps[0] == {
         **before[0],
-        "choices": [{"name": "skip", "label": "Skip the rest", "to": "review"}],
+        "choices": [{"name": "skip", "label": "Skip the rest", "to": "review", "approves": True}],
+        "may_pass": "Fewer than ten fixes.",
         "revise_to": "planning",
         "retry": {"attempts": 4, "base": 1.5, "errors": ["Busy", "Timeout"]},
         "timeout": 90,
