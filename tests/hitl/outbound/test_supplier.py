@@ -43,7 +43,7 @@ def test_the_supplier_sends_what_is_missing_and_the_run_goes_on_at_decide(house)
     assert browser().post(link_to(invoices.STEEL.email), sent_back).status_code == 200
     steps = [one.node_id for one in drive(order).thread.checkpoints.order_by("pk")]
     assert (fresh(order).status, steps.count("extract"), len(house.ledger())) == ("completed", 1, 3)
-    assert Decision.objects.get().external == invoices.STEEL.email
+    assert Decision.objects.get(action="answer").external == invoices.STEEL.email
 
 
 def test_the_orders_own_address_comes_before_the_invoices(house, make_order):
