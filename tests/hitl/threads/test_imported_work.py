@@ -188,7 +188,7 @@ def test_what_was_imported_is_marked_wherever_it_is_shown(imported, api, ana, ad
     receipt.
     """
     client, thread = api(ana), imported.shown_id
-    events = client.get(f"/api/v1/threads/{thread}/events").json()
+    events = client.get(f"/api/v1/threads/{thread}/events").json()["results"]
     assert events and all(event["imported"] is True for event in events)
     run = client.get(f"/api/v1/threads/{thread}/runs").json()["results"][0]
     assert run["imported_at"]
@@ -234,7 +234,8 @@ def test_what_is_done_here_afterwards_is_not_marked(imported, api, ana, ben):
     api(ana).post(f"/api/v1/runs/{run.shown_id}/resume", {}, format="json")
     work_off()
     count = imported.last_seq
-    events = api(ana).get(f"/api/v1/threads/{imported.shown_id}/events?after={count}").json()
+    answer = api(ana).get(f"/api/v1/threads/{imported.shown_id}/events?after={count}")
+    events = answer.json()["results"]
     assert events and not any("imported" in event for event in events)
     head = Thread.objects.get(pk=imported.pk).head
     assert "imported" not in head.metadata
