@@ -52,7 +52,7 @@ def do(context: Context, outcome: str) -> dict[str, Any]:
     _note(EFFECTS, context.key)
     sabotage.linger()
     with sabotage.during(wish, "once"):
-        context.once("effect", partial(_note, ONCE, context.key))
+        context.once("effect", partial(_note, ONCE, context.key), optional=True)  # counted alone
     context.log(f"Did {context.key}")
     sabotage.make(wish, context)
     sabotage.arm(wish, outcome)

@@ -211,7 +211,7 @@ def charge(state: State, context: Context) -> Outcome:
         CHARGES[context.key] += 1
         return CHARGES[context.key]
 
-    receipt = context.once("charge", pay)
+    receipt = context.once("charge", pay, optional=True)
     outcome = fail(state, context)
     assert isinstance(outcome, Go)
     return replace(outcome, update={**outcome.update, "receipt": receipt})
