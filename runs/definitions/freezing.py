@@ -291,7 +291,11 @@ def _choices(choices: Any, position: int) -> list[Choice]:
 
 
 def _choice(given: Mapping[str, Any]) -> Choice:
-    choice: Choice = {key: str(given[key]) for key in ("name", "label", "to")}  # type: ignore[assignment]  # its keys are these
+    choice: Choice = {
+        "name": str(given["name"]),
+        "label": str(given["label"]),
+        "to": str(given["to"]),
+    }
     if given.get("approves"):
         choice["approves"] = True  # said only where it is so: older digests stay
     return choice
