@@ -49,6 +49,7 @@ CALLS: dict[str, Callable[[Context], object]] = {
         {"no_forge", "delivery_forbidden", "approval_missing", "delivery_missing"},
         lambda: context.propose(PullRequestDraft(branch="b", base="", title="t", body="")),
     ),
+    "answered": lambda context: context.answered("s1"),
     "approved": lambda context: context.approved("s1"),
 }
 """Call of the SDK → how it is made here; `once` is made by every step anyway."""

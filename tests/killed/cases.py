@@ -93,7 +93,9 @@ def of(world: World) -> dict[str, Sent]:
         world.client(BY_NAME["owner"]).get(f"/{API}threads/{ended['thread_id']}/export").content
     )
     InboundSource.objects.create(name="signing", user=ana, secrets=[SECRET])
-    ana.user_permissions.add(Permission.objects.get(codename="add_inboundstart"))
+    ana.user_permissions.add(
+        *Permission.objects.filter(codename__in=["add_inboundstart", "add_schedule"])
+    )
     InboundStart.objects.create(
         source=InboundSource.objects.create(name="ordering", user=ana, secrets=[SECRET]),
         template="writing",
