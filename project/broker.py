@@ -87,6 +87,10 @@ class RedisTransport(redis.Transport):
     connection_errors = (*redis.Transport.connection_errors, ResponseError)
 
 
+relay: Callable[[str, int, Any], None] | None = None
+"""In a body process: its worker's process takes what it sends."""
+
+
 class MemoryChannel(memory.Channel):
     """Keeps priorities, as Redis does: the lowest number first, then in the order in which messages
     came.
@@ -102,9 +106,17 @@ class MemoryChannel(memory.Channel):
         return self.queues.setdefault(name, queue.PriorityQueue())
 
     def _put(self, queue: str, message: Any, **_: Any) -> None:
-        self._queue_for(queue).put(
-            (self._get_message_priority(message), next(self._numbers), message)
-        )
+        priority = self._get_message_priority(message)
+        if relay is not None:
+            relay(queue, priority, message)
+        else:
+            self.take(queue, priority, message)
+
+    @classmethod
+    def take(cls, queue_name: str, priority: int, message: Any) -> None:
+        """Put a message into a queue of this process."""
+        waiting = cls.queues.setdefault(queue_name, queue.PriorityQueue())
+        waiting.put((priority, next(cls._numbers), message))
 
     def _put_fanout(self, exchange: str, message: Any, routing_key: Any = None, **_: Any) -> None:
         for name in self._lookup(exchange, routing_key):

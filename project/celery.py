@@ -41,12 +41,14 @@ app.autodiscover_tasks(related_name="turn_tasks")
 def _look_around(**_: Any) -> None:
     checks.at_start(reach=True)
     runs_checks.at_start()
+    from project import bodies
     from runs.definitions import pictures, shipped
     from runs.engine.workers import clocks  # here: Django is not ready when this module is imported
 
     shipped.load_at_start()
     pictures.look_at_start()
     clocks.note()
+    bodies.begin()
 
 
 @worker_ready.connect

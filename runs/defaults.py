@@ -79,6 +79,17 @@ WAYSTATION_FORGE_SECONDS = env.number("WAYSTATION_FORGE_SECONDS", 20, low=1)
 WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
 """A worker that has not renewed its lease for so long is lost; renewed three times in that time."""
 WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))
+WAYSTATION_BODIES = env.one_of("WAYSTATION_BODIES", "processes", "threads")
+"""Where a worker runs the bodies of steps: in processes of their own, which can be ended whatever
+they do, or in its own threads, which cannot.
+"""
+WAYSTATION_STEP_GRACE = env.number("WAYSTATION_STEP_GRACE", 10, low=0.1)
+"""How long a body may take to end, once its run was cancelled or its time is up; then its process
+is killed.
+"""
+WAYSTATION_STEP_MEMORY = int(env.number("WAYSTATION_STEP_MEMORY", 2_000_000_000, low=0))
+"""Bytes that a step may take in memory, on Linux; 0 is any number."""
+WAYSTATION_STEP_TIMEOUT = env.number("WAYSTATION_STEP_TIMEOUT", 3600, low=1)
 WAYSTATION_ON_CHANGE = env.one_of("WAYSTATION_ON_CHANGE", "continue", "hold")
 """What a run does at a step whose code has changed since the run was asked for: go on and say so,
 or wait for an operator. A workflow or a step may say otherwise (`on_change`)."""

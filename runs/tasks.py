@@ -13,7 +13,7 @@ import queue as queues
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,9 @@ from checkpoints.store.prepared_queries import Prepared
 from runs import retention, rounds
 from runs.engine import places
 from runs.engine.advance import advance
+from runs.engine.body_processes import child as body_process
+from runs.engine.dispatch import pool as pools
+from runs.engine.dispatch.lane import Lane
 from runs.engine.recovery import lost_runs, postpone
 from runs.engine.workers import clocks, heartbeat, lease
 from runs.engine.workers.shutdown import stopping
@@ -70,6 +73,8 @@ LATER_BY = 0.05
 """Seconds: what comes too early finds nothing due."""
 LATEST = 600.0
 
+_lane: Lane | None = None
+"""Threads of their own for runs, where one worker takes all queues."""
 _broken_until = 0.0
 _later = threading.Semaphore(LATER)
 
@@ -78,6 +83,37 @@ _later = threading.Semaphore(LATER)
 def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
+    if _lane is not None:
+        delivered: Mapping[str, Any] = advance_run.request.delivery_info or {}
+        return _lane.give(run_id, delivered.get("priority") or 0)
+    return work_on(run_id)
+
+
+def use_lane(threads: int) -> None:
+    """Take up runs in threads of their own from now on: for a worker that takes all queues."""
+    global _lane
+    _lane = Lane(work_on, threads)
+
+
+def end_bodies(seconds: float) -> None:
+    """Take up no more runs, wait so long for those at work, and end what is left of them."""
+    if _lane is not None:
+        _lane.close(seconds)
+    pools.end()
+
+
+def work_on(run_id: str) -> None:
+    """Take up a run, in a body process where this worker has any."""
+    pool = pools.here()
+    if pool is None:
+        return take_up(run_id)
+    for wanted, queue in pool.take_up(uuid.UUID(run_id)):
+        send(wanted, queue)
+    return None
+
+
+def take_up(run_id: str) -> None:
+    """Take steps of a run here, and send the messages that come of it."""
     check_connection()
     try:
         wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
@@ -281,12 +317,20 @@ def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:
 
     It dies with the process, and there are so many at most; the sweep finds the run all the same.
     """
+    if body_process.here is not None:  # which may end before
+        return body_process.here.say("later", str(run_id), queue, at.isoformat())
     seconds = (at - clock.now()).total_seconds() + LATER_BY
     if seconds > LATEST or _later.acquire(blocking=False) is False:
-        return
+        return None
     timer = threading.Timer(max(0.0, seconds), _nudge_now, (run_id, queue))
     timer.daemon = True
     timer.start()
+    return None
+
+
+def nudge_later(run_id: str, queue: str, at: str) -> None:
+    """What a body process says of a run that is due later."""
+    _nudge_later(uuid.UUID(run_id), queue, dt.datetime.fromisoformat(at))
 
 
 def _nudge_now(run_id: uuid.UUID, queue: str) -> None:
@@ -336,6 +380,11 @@ class Sender:
             self._waiting.get()()
 
 
+def flush(seconds: float = FLUSH_SECONDS) -> bool:
+    """Wait until the nudges of this process are sent; False when the time is up first."""
+    return _sender.flush(seconds)
+
+
 def _new_sender() -> None:
     global _sender
     _sender = Sender()
@@ -345,4 +394,4 @@ _sender = Sender()
 # a forked child inherits the variable, but neither the thread nor what waits for it
 os.register_at_fork(after_in_child=_new_sender)
 # a command such as `workorder` ends right after it nudged
-atexit.register(lambda: _sender.flush(FLUSH_SECONDS))
+atexit.register(flush)

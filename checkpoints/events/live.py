@@ -107,6 +107,11 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **beside}
 
 
+def flush(seconds: float) -> bool:
+    """Wait until the hints of this process are sent; False when the time is up first."""
+    return _sender.flush(seconds)
+
+
 class Sender:
     """This process's thread that sends hints, in batches: what comes while one is on its way goes
     with the next.
@@ -120,6 +125,7 @@ class Sender:
         """A heap of the groups that wait, each with the time of its turn."""
         self._sent_at: dict[str, float] = {}
         self._thread: threading.Thread | None = None
+        self._sending = False
 
     def give(self, to: str, message: dict[str, Any]) -> None:
         """Send this to the group at once, or as soon as GAP has passed since the last one."""
@@ -134,8 +140,16 @@ class Sender:
                 self._thread.start()
             self._turn.notify()
 
+    def flush(self, seconds: float) -> bool:
+        """Wait until all that was given so far is sent; False when the time is up first."""
+        with self._turn:
+            return self._turn.wait_for(lambda: not (self._due or self._sending), seconds)
+
     def _run(self) -> None:
         while True:
+            with self._turn:
+                self._sending = False
+                self._turn.notify_all()
             batch = self._next()
             try:
                 _publish(batch)
@@ -156,6 +170,7 @@ class Sender:
                 _, to = heapq.heappop(self._due)
                 self._sent_at[to] = now
                 batch.append((to, self._waiting.pop(to)))
+            self._sending = True
             return batch
 
 

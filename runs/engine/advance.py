@@ -31,6 +31,7 @@ from runs.engine import (
     tracebacks,
     traces,
 )
+from runs.engine.body_processes import child as body_process
 from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.drafts import budget, state_shape
@@ -116,10 +117,22 @@ _claimable = Prepared(
 def _read(run_id: uuid.UUID) -> ClaimedRun | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
     run = next(iter(_claimable.get(run_id)), None)
-    if run is None:
-        return None
+    return None if run is None else _as_claimed(run)
+
+
+def held(run_id: uuid.UUID, epoch: int) -> ClaimedRun | None:
+    """A run as the claim of that epoch left it, without its state; None where it is another's."""
+    run = (
+        Run.objects.held(run_id, epoch)
+        .select_related("thread__head", "work_order__repository")
+        .first()
+    )
+    return None if run is None else _as_claimed(run)
+
+
+def _as_claimed(run: Run) -> ClaimedRun:
     assert run.thread.head is not None  # written with the run
-    held = ClaimedRun(
+    claimed = ClaimedRun(
         run=run,
         epoch=run.epoch,
         steps=run.frozen.steps,
@@ -128,8 +141,8 @@ def _read(run_id: uuid.UUID) -> ClaimedRun | None:
         state={},
         limited=getattr(run, "limited", False),
     )
-    held.reducers, held.thread_ident = run.frozen.reducers, threading.get_ident()
-    return held
+    claimed.reducers, claimed.thread_ident = run.frozen.reducers, threading.get_ident()
+    return claimed
 
 
 def _take_step(held: ClaimedRun, *, ends: float) -> bool:
@@ -152,7 +165,8 @@ def _do_step(held: ClaimedRun, *, ends: float) -> bool:
         return False
     try:
         if not isinstance(outcome, Exception):
-            return _record(held, outcome, stay=time.monotonic() < ends and not stopping())
+            stay = time.monotonic() < ends and not (stopping() or body_process.is_spoiled())
+            return _record(held, outcome, stay=stay)
     except (
         codec.NotJson,
         reducers.MergeFailed,
@@ -168,11 +182,11 @@ def _do_step(held: ClaimedRun, *, ends: float) -> bool:
         logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
         record.failed(held, results.unrecordable(error))
         return False
-    _failed(held, outcome)
+    step_failed(held, outcome)
     return False
 
 
-def _failed(held: ClaimedRun, error: Exception) -> None:
+def step_failed(held: ClaimedRun, error: Exception) -> None:
     """Try again later where the step's policy says so; else the run ends."""
     step = next((step for step in held.steps if step["name"] == held.at), None)
     retry = step.get("retry") if step and not held.joining else None

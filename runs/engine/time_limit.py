@@ -1,4 +1,6 @@
-"""A time limit for one try of a step that holds in every kind of worker pool."""
+"""A time limit for one try of a step: a worker has bodies in processes of their own, which can be
+ended; where there are none, as in tests, the body gets a thread.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
+from runs.engine.body_processes import child as body_process
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.workflows.base import StepFailed
 
@@ -34,6 +38,13 @@ def call(held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -
     A step that never returns is left behind with TimeIsUp thrown into it; whatever it still tries
     to write is refused, since the run's epoch moves on.
     """
+    if (process := body_process.here) is not None:
+        ends = seconds or settings.WAYSTATION_STEP_TIMEOUT
+        held.deadline = time.monotonic() + ends
+        try:
+            return process.call(held.epoch, ends, function)
+        finally:
+            held.deadline = float("inf")
     if seconds is None:
         return function()
     held.deadline = time.monotonic() + seconds

@@ -32,6 +32,7 @@ from twisted.internet import reactor
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
 from runs import services as runs
+from runs import tasks
 from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
 from runs.contrib.booking.samples import make_samples as make_invoices
 from runs.definitions import shipped, watching
@@ -49,6 +50,8 @@ DEMO_INPUT = {
 }
 AGAIN = "STANDALONE_AGAIN"
 """Tells the process that takes this one's place that it does."""
+TENDING, AT_WORK = 4, 8
+"""Threads for sweeps, deadlines and messages, and runs at work at once."""
 LOOK_SECONDS = 1.0
 """Between two looks at the files of workflows."""
 STOP_SECONDS = 10
@@ -124,8 +127,9 @@ class Command(BaseCommand):
     def _lock(self, folder: Path) -> IO[str]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # held for the life of the process
+            # held for the life of this process, not of those that it forks
             lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115
+            os.register_at_fork(after_in_child=lock.close)
         except OSError as error:
             raise CommandError(
                 f"The folder {folder} cannot be written ({error.strerror}). Choose another "
@@ -263,7 +267,7 @@ class Command(BaseCommand):
         worker = WorkController(
             app=application,
             pool_cls="threads",
-            concurrency=4,
+            concurrency=TENDING,
             hostname=f"standalone@{socket.gethostname()}",
             queues=["control", "steps", "agents", "outbound"],
             without_gossip=True,
@@ -271,6 +275,8 @@ class Command(BaseCommand):
             without_heartbeat=True,
             ready_callback=heartbeat.show_worker,
         )
+        # steps that take long hold up no sweep, deadline or mail
+        tasks.use_lane(AT_WORK)
         beat = Service(application, max_interval=1, scheduler_cls=Scheduler)
         threads = [
             threading.Thread(target=worker.start, name="worker", daemon=True),
@@ -292,5 +298,5 @@ class Command(BaseCommand):
         beat.stop()
         worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None
         threads[0].join(STOP_SECONDS)
-        if threads[0].is_alive() and not self.changed:
-            os._exit(0)  # a step still works; its run is taken back at the next start
+        # a step that still works is ended with its process; its run is taken back at the next start
+        tasks.end_bodies(STOP_SECONDS)

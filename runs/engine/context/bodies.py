@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connections
 
+from runs.engine.body_processes.endable import BodyEnds
 from runs.engine.workers.shutdown import ProcessEnds, stopping
 from runs.workflows.base import StepFailed
 
@@ -33,7 +34,7 @@ def call(function: Callable[[], Any]) -> Any:
     except Exception:
         _end(before)
         raise
-    except (KeyboardInterrupt, ProcessEnds):
+    except (KeyboardInterrupt, ProcessEnds, BodyEnds):
         raise
     except BaseException as error:
         if stopping() or _by_signal(error):

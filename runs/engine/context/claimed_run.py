@@ -25,6 +25,7 @@ from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
 from checkpoints.telemetry.spans import Place
 from runs.engine import approvals
+from runs.engine.body_processes import endable
 from runs.engine.context import artifacts, orders
 from runs.engine.context.secret_filter import SecretFilter
 from runs.engine.workers import shutdown
@@ -174,12 +175,15 @@ class ClaimedRun:
 
     @contextmanager
     def _own_connection(self) -> Iterator[None]:
-        """For a thread of the step's own, whose connection nobody else would close."""
-        try:
-            yield
-        finally:
-            if threading.get_ident() != self.thread_ident:
-                connection.close()
+        """What the engine does for a step, which nothing breaks off; in a thread of the step's own
+        with a connection that nobody else would close.
+        """
+        with endable.shielded():
+            try:
+                yield
+            finally:
+                if threading.get_ident() != self.thread_ident:
+                    connection.close()
 
     def recorded(self, keys: Collection[str]) -> dict[str, Any]:
         """Those of these keys that `once` has recorded for this execution, each with its result."""
@@ -204,7 +208,9 @@ class ClaimedRun:
         # a run that was cancelled or taken over has no more effects; what is under way then cannot
         # be stopped
         self._require()
-        value = self.scrub(function())
+        with endable.exposed():
+            value = function()
+        value = self.scrub(value)
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
         unsaid: Exception | None = None
@@ -285,18 +291,20 @@ class ClaimedRun:
         Raises Stopped where the run is not ours.
         """
         # its writer keeps its connection
-        self._commit_event(
-            EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop}
-        )
+        with endable.shielded():
+            self._commit_event(
+                EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop}
+            )
 
     def write_thought(self, text: str, *, step: str, loop: int) -> None:
         """The same of what it thinks aloud: without content, so that who knows of no thoughts takes
         them for no words.
         """
-        self._commit_event(
-            EventKind.STREAMING_CHUNK,
-            {"content": "", "thinking": text, "step": step, "loop_num": loop},
-        )
+        with endable.shielded():
+            self._commit_event(
+                EventKind.STREAMING_CHUNK,
+                {"content": "", "thinking": text, "step": step, "loop_num": loop},
+            )
 
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
@@ -319,9 +327,10 @@ class ClaimedRun:
 
     def keep(self, name: str, text: str, *, step: str, loop: int) -> None:
         """See `Context.keep`. Raises Stopped where the run is not ours."""
-        artifacts.keep(
-            self.run, name, self.scrub(text), step=step, loop=loop, require=self._require
-        )
+        with endable.shielded():
+            artifacts.keep(
+                self.run, name, self.scrub(text), step=step, loop=loop, require=self._require
+            )
 
     def require_approval(
         self, of: str | Step, material: Any = None, *, optional: bool = False

@@ -95,27 +95,40 @@ def hand_back(owners: Collection[str]) -> list[Wake]:
     return back
 
 
-@transaction.atomic(durable=True)
 def _return(run: Run, held: RunQuerySet, what: str, **fields: Any) -> list[Wake]:
-    """Make the run pending where `held` still finds it; `what` became of its worker."""
+    """`give_back`; `what` became of its worker."""
+    words = f"The worker {run.lease_owner} {what}; another one takes over."
+    return give_back(run, held, words, **fields)
+
+
+@transaction.atomic(durable=True)
+def give_back(run: Run, held: RunQuerySet, words: str, **fields: Any) -> list[Wake]:
+    """Make the run pending where `held` still finds it, and say why."""
     if not held.move(
         {RUNNING}, PENDING, due_at=clock.FromNow(), lease_owner="", lease_until=None, **fields
     ):
         return []
-    event = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
-    log.append(run.thread_id, run.pk, [event])
+    log.append(run.thread_id, run.pk, [line(words, level="warning")])
     return [(run.pk, run.queue)]
 
 
 def _incident(run: Run) -> list[Wake]:
     head = run.thread.head
     assert head is not None
-    times = run.lost_attempts + 1
-    step = head.next_step or head.node_id
     message = (
-        f"Step {step} lost its worker {times} times in a row. The state before it is kept; "
-        "retry when the cause is found."
+        f"Step {head.next_step or head.node_id} lost its worker {run.lost_attempts + 1} times in a "
+        "row. The state before it is kept; retry when the cause is found."
     )
+    held = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
+    return put_aside(run, held, message)
+
+
+def put_aside(run: Run, held: RunQuerySet, message: str) -> list[Wake]:
+    """End the run as an incident that a person may retry, where `held` still finds it: call within
+    `ending.undisturbed`.
+    """
+    head = run.thread.head
+    assert head is not None
     fields = {
         "error": message,
         "failure_code": FailureCode.INCIDENT,
@@ -125,11 +138,7 @@ def _incident(run: Run) -> list[Wake]:
     }
     children = ending.close_children(run)
     woken = ending.tell_parent(run, failed=True)
-    if (
-        not Run.objects.held(run.pk, run.epoch)
-        .filter(lease_until=run.lease_until)
-        .move({RUNNING}, FAILED, **fields)
-    ):
+    if not held.move({RUNNING}, FAILED, **fields):
         transaction.set_rollback(True)
         return []
     ending.move_children(run, children)

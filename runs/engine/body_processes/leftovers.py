@@ -1,0 +1,134 @@
+"""What a body changed in its process is put back before another body runs there; where it left
+what cannot be put back (threads, child processes, open files), the process ends behind it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import locale
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import warnings
+from typing import Any
+
+from django.utils import timezone, translation
+
+from runs.engine.body_processes import open_files
+
+SIGNALS = [
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGCHLD,
+    signal.SIGPIPE,
+    signal.SIGALRM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+]
+OURS = {"nudge-sender", "live-sender", "live-loop", "chunk-writer", "log-writer"}
+"""Threads of the engine's own, that begin when they are first needed."""
+
+
+class Before:
+    """How the process was before a body."""
+
+    def __init__(self) -> None:
+        self._environment = dict(os.environ)
+        self._folder = os.getcwd()
+        self._path = list(sys.path)
+        self._mask = _mask()
+        self._locale = locale.setlocale(locale.LC_ALL)
+        self._handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        self._streams = (sys.stdin, sys.stdout, sys.stderr)
+        self._limit = sys.getrecursionlimit()
+        self._filters = list(warnings.filters)
+        self._decimal = decimal.getcontext().copy()
+        self._log = (logging.root.level, list(logging.root.handlers))
+        self._language = translation.get_language()
+        self._files = open_files.Known()
+        self.begin()
+
+    def begin(self) -> None:
+        """A body begins: what the engine started meanwhile is none of its."""
+        self._threads = set(threading.enumerate())
+        self._files.begin()
+
+    def put_back(self) -> str:
+        """Put back what was changed; gives what cannot be, "" where there is nothing."""
+        try:
+            self._put_back()
+        except Exception as error:  # noqa: BLE001  # a folder that is gone, a value of the author's
+            return f"what cannot be put back: {error}"
+        return _children() or self._left_threads() or self._files.left()
+
+    def _put_back(self) -> None:
+        if os.environ != self._environment:
+            os.environ.clear()
+            os.environ.update(self._environment)
+        _go_to(self._folder)
+        if sys.path != self._path:
+            sys.path[:] = self._path
+        os.umask(self._mask)
+        if locale.setlocale(locale.LC_ALL) != self._locale:
+            locale.setlocale(locale.LC_ALL, self._locale)
+        for number, handler in self._handlers.items():
+            if handler is not None and signal.getsignal(number) != handler:
+                signal.signal(number, handler)
+        sys.stdin, sys.stdout, sys.stderr = self._streams
+        if sys.getrecursionlimit() != self._limit:
+            sys.setrecursionlimit(self._limit)
+        if warnings.filters != self._filters:
+            warnings.filters[:] = self._filters  # type: ignore[index]  # a list, typed as read-only
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")  # it forgets what it worked out from those before
+        decimal.setcontext(self._decimal.copy())
+        socket.setdefaulttimeout(None)
+        level, handlers = self._log
+        if logging.root.level != level:
+            logging.root.setLevel(level)
+        if logging.root.handlers != handlers:
+            logging.root.handlers[:] = handlers
+        if translation.get_language() != self._language:
+            translation.activate(self._language or "en")
+        timezone.deactivate()
+        random.seed()
+        numbers: Any = sys.modules.get("numpy.random")
+        if numbers is not None:
+            numbers.seed()
+
+    def _left_threads(self) -> str:
+        if threading.active_count() <= len(self._threads):
+            return ""
+        left = [
+            thread.name
+            for thread in set(threading.enumerate()) - self._threads
+            if thread.name not in OURS
+        ]
+        return f"the thread {left[0]}" if left else ""
+
+
+def _mask() -> int:
+    os.umask(mask := os.umask(0o077))
+    return mask
+
+
+def _go_to(folder: str) -> None:
+    try:
+        if os.getcwd() == folder:
+            return
+    except FileNotFoundError:
+        pass
+    os.chdir(folder)
+
+
+def _children() -> str:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return ""
+    return "a child process"
