@@ -36,9 +36,11 @@ WORK = int(os.environ.get("PEERS_WORK", "300"))
 """Workflows of STEPS steps in a turn."""
 PROCESSES, THREADS = 2, 16
 POOLS = {
-    "Waystation, two prefork children": "prefork",
-    "Waystation, two times 16 threads": "threads",
+    "Waystation, two prefork children": ("prefork", "processes"),
+    "Waystation, two times 16 threads": ("threads", "processes"),
+    "Waystation, two times 16 threads, bodies in them": ("threads", "threads"),
 }
+"""Case → pool, and where bodies run."""
 SHIPPED = "Waystation, two times 16 threads"
 DBOS = "dbos==3.4.0"
 HERE = Path(__file__).parent
@@ -56,8 +58,8 @@ def measure() -> Iterator[dict[str, Any]]:
     }
     for _ in range(TURNS):
         floors.append(floor.sample(100))
-        for name, pool in POOLS.items():
-            rates[name].append(ours(pool))
+        for name, (pool, bodies) in POOLS.items():
+            rates[name].append(ours(pool, bodies))
         for name, command in commands.items():
             rates[name].append(theirs(command))
     bare = statistics.median(floors)
@@ -125,10 +127,11 @@ def theirs(command: list[str]) -> float:
     return WORK // PROCESSES * PROCESSES * STEPS / max(took)
 
 
-def ours(pool: str) -> float:
+def ours(pool: str, bodies: str) -> float:
     """Steps per second of Celery workers, as the Procfile starts them but for the pool."""
     user = User.objects.get(username="bench")
     with as_shipped() as stack:
+        stack.environment["WAYSTATION_BODIES"] = bodies
         if pool == "prefork":
             workers = [stack.worker(concurrency=PROCESSES)]
         else:

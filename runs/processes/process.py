@@ -6,6 +6,7 @@ Knows no workflow.
 from __future__ import annotations
 
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -159,6 +160,7 @@ def run(
             ) from None
     with process:
         try:
+            _unbound(process.pid)
             bounds.started(process.pid)
             caught = _follow(process, bounds)
         finally:
@@ -171,6 +173,16 @@ def run(
         output=bytes(caught.outputs["output"]),
         errors=bytes(caught.outputs["errors"]),
     )
+
+
+def _unbound(pid: int) -> None:
+    """What bounds the memory of a step's own process does not hold for programs."""
+    if not hasattr(resource, "prlimit"):
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != hard:
+        with suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (hard, hard))
 
 
 def end_group(group: int) -> None:

@@ -49,6 +49,7 @@ REDIS_NUMBERS = {
     "backends": 7,
     "clocks": 8,
     "upgrade": 9,
+    "bodies": 10,
 }
 EXPECTED = re.compile(r"\b(409|422) \(")
 Logins = dict[tuple[Path, str], list[list[Cookie]]]

@@ -15,7 +15,7 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,7 +215,7 @@ class _Server:
             looking.register(descriptor, selectors.EVENT_READ)
         self.of[self.watched[whose]].add(pid)
 
-    def _end_orphans(self, found: set[object], looking: selectors.BaseSelector) -> None:
+    def _end_orphans(self, found: Collection[object], looking: selectors.BaseSelector) -> None:
         for whose, descriptor in list(self.watched.items()):
             if descriptor in found:
                 for pid in self.of.pop(descriptor) & self.bodies:

@@ -1,0 +1,198 @@
+"""Steps that do what steps should not: each ends as it should, others go on, and nothing is left.
+
+The table of `tests.servers.misbehaving` × cancelled, out of time, worker stopped, host lost, in
+every kind of worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import copies
+from tests.databases.copies import PEOPLE, TEMPLATES, TOKENS
+from tests.servers.misbehaving import FALLING, LEAVING, UNENDING
+from tests.servers.stack import Stack, until
+from tests.stories.conftest import make_stack
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),
+]
+GRACE = 2.0
+SECONDS = 30.0
+"""For what a loaded machine needs beside the grace."""
+CODES = {
+    "leave": "step_left",
+    "end_process": "incident",
+    "crash": "incident",
+    "overflow": "incident",
+    "take_memory": "out_of_memory",
+}
+
+
+class Misbehaving:
+    """A stack whose workers are of one kind."""
+
+    def __init__(self, stack: Stack, kind: str) -> None:
+        self.stack, self.kind, self.token = stack, kind, TOKENS["olga"]
+        self.ledger = stack.folder / "bodies"
+        self.ledger.mkdir()
+        stack.environment |= {
+            "WAYSTATION_WORKFLOWS": "+tests.servers.misbehaving",
+            "TEST_LEDGER": str(self.ledger),
+            "WAYSTATION_STEP_GRACE": str(GRACE),
+            "WAYSTATION_STEP_MEMORY": "300000000",
+        }
+
+    def start(self) -> subprocess.Popen[bytes]:
+        if self.kind == "embedded":
+            return self.stack.standalone()
+        return self.stack.worker(concurrency=len(UNENDING) + 2, pool=self.kind)
+
+    def order(self, template: str, request: str = "") -> str:
+        body = {"template": template, "user_request": request}
+        status, order = self.stack.call("POST", "/api/v1/work-orders", body, token=self.token)
+        assert status == 201, order
+        return str(order["id"])
+
+    def begin(self, template: str = "misbehaving") -> dict[str, str]:
+        """All unending ones are at work: name → order. What was said before is forgotten."""
+        for path in self.ledger.iterdir():
+            path.unlink()
+        orders = {name: self.order(template, name) for name in UNENDING}
+        until(lambda: set(self.said("began")) >= set(UNENDING), what="bodies", seconds=SECONDS)
+        until(lambda: len(self.said("children")) == 21, what="their children", seconds=SECONDS)
+        return orders
+
+    def said(self, name: str) -> list[str]:
+        path = self.ledger / name
+        return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def processes(self) -> list[str]:
+        """The processes of bodies and of what they started that are still there."""
+        began = self.ledger / "began"
+        pids = [line.split()[1] for line in began.read_text().splitlines()]
+        return [pid for pid in [*pids, *self.said("children")] if is_alive(pid)]
+
+    def all_gone(self) -> None:
+        until(lambda: not self.processes(), what=f"an end; {self.said('began')}", seconds=SECONDS)
+
+    def all_are(self, orders: Collection[str], status: str) -> None:
+        def left() -> list[str]:
+            return [one for one in orders if self.stack.order(one, self.token)["status"] != status]
+
+        until(lambda: not left(), what=f"{status}; {self.stack.log_tail()}", seconds=SECONDS)
+
+    def goes_on(self) -> None:
+        """Another's order is done, whatever these do."""
+        self.stack.ended(self.order("behaving"), self.token)
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture(params=["embedded", "threads", "prefork"])
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Misbehaving]:
+    kind: str = request.param
+    if kind == "embedded":
+        stack = Stack(tmp_path, {})
+        copies.sqlite(stack.folder / "data")
+        stack.manage("shell", "-c", TEMPLATES + PEOPLE)
+    else:
+        stack = make_stack(tmp_path, "bodies")
+    misbehaving = Misbehaving(stack, kind)
+    if kind != "embedded":
+        stack.web()
+        stack.beat()
+    try:
+        yield misbehaving
+    finally:
+        stack.stop()
+
+
+def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):
+    worker = at.start()
+
+    cancelled = at.begin()
+    for order in cancelled.values():
+        assert (
+            at.stack.call("POST", f"/api/v1/work-orders/{order}/cancel", {}, token=at.token)[0]
+            == 200
+        )
+    at.goes_on()
+    at.all_gone()
+    at.all_are(cancelled.values(), "cancelled")
+    assert {"sleep", "listen", "spin"} <= set(at.said("finally"))
+
+    late = at.begin("misbehaving-limited")
+    at.goes_on()
+    at.all_gone()
+    at.all_are(late.values(), "failed")
+    codes = {name: failure(at, order) for name, order in late.items()}
+    assert codes == dict.fromkeys(UNENDING, "timeout")
+
+    stopped = at.begin()
+    os.kill(worker.pid, signal.SIGTERM)
+    worker.wait(SECONDS)
+    at.all_gone()
+
+    at.ledger.joinpath("began").unlink()
+    worker = at.start()
+    until(lambda: set(at.said("began")) >= set(UNENDING), what="them again", seconds=SECONDS)
+    at.stack.kill(worker)
+    at.all_gone()
+
+    worker = at.start()
+    for order in stopped.values():
+        assert (
+            at.stack.call("POST", f"/api/v1/work-orders/{order}/cancel", {}, token=at.token)[0]
+            == 200
+        )
+    at.goes_on()
+    at.all_gone()
+
+
+def test_bodies_that_fall_or_leave_something_harm_nobody(at):
+    at.start()
+    falling = {name: at.order("misbehaving", name) for name in FALLING}
+    leaving = {name: at.order("misbehaving", name) for name in LEAVING}
+    at.goes_on()
+    at.all_are(falling.values(), "failed")
+    assert {name: failure(at, order) for name, order in falling.items()} == CODES
+    words = at.stack.order(falling["end_process"], at.token)
+    assert "ended its worker with code 3, 2 times in a row" in str(words)
+    at.all_are(leaving.values(), "completed")
+    for name, order in leaving.items():
+        found = state(at, order)["found"]
+        assert all(found.values()), (name, found)
+    until(lambda: not children(at), what="an end of what was left behind", seconds=SECONDS)
+    at.goes_on()
+    assert not at.said("later")  # the thread ended with its process
+
+
+def failure(at: Misbehaving, order: str) -> Any:
+    return at.stack.order(order, at.token)["failure_code"]
+
+
+def children(at: Misbehaving) -> list[str]:
+    return [pid for pid in at.said("children") if is_alive(pid)]
+
+
+def state(at: Misbehaving, order: str) -> dict[str, Any]:
+    """What the order's run knows at its end."""
+    thread = at.stack.order(order, at.token)["thread_id"]
+    found = at.stack.call("GET", f"/api/v1/threads/{thread}/state", token=at.token)
+    assert found[0] == 200, found
+    return dict(found[1]["state"])
