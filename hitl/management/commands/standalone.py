@@ -50,7 +50,7 @@ DEMO_INPUT = {
 }
 AGAIN = "STANDALONE_AGAIN"
 """Tells the process that takes this one's place that it does."""
-TENDING, AT_WORK = 4, 8
+TENDING, AT_WORK = 4, 16
 """Threads for sweeps, deadlines and messages, and runs at work at once."""
 LOOK_SECONDS = 1.0
 """Between two looks at the files of workflows."""
