@@ -133,7 +133,8 @@ def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):
         )
     at.goes_on()
     at.all_gone()
-    at.all_are(cancelled.values(), "cancelled")
+    at.all_are(cancelled.values(), "failed")
+    assert {failure(at, order) for order in cancelled.values()} == {"cancelled"}
     assert {"sleep", "listen", "spin"} <= set(at.said("finally"))
 
     late = at.begin("misbehaving-limited")
