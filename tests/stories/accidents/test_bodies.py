@@ -134,7 +134,7 @@ def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):
     at.goes_on()
     at.all_gone()
     at.all_are(cancelled.values(), "failed")
-    assert {failure(at, order) for order in cancelled.values()} == {"cancelled"}
+    assert {failure(at, order) for order in cancelled.values()} == {"cancelled_by_user"}
     assert {"sleep", "listen", "spin"} <= set(at.said("finally"))
 
     late = at.begin("misbehaving-limited")
@@ -196,4 +196,4 @@ def state(at: Misbehaving, order: str) -> dict[str, Any]:
     thread = at.stack.order(order, at.token)["thread_id"]
     found = at.stack.call("GET", f"/api/v1/threads/{thread}/state", token=at.token)
     assert found[0] == 200, found
-    return dict(found[1]["state"])
+    return dict(found[1]["values"])
