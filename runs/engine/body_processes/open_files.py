@@ -5,6 +5,7 @@ whichever thread made them.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import stat
 from contextlib import suppress
@@ -14,6 +15,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 FOLDER = "/proc/self/fd"
+MOST = 65_536
+"""Numbers that are looked at where all are used up."""
 
 
 class Known:
@@ -36,12 +39,21 @@ class Known:
         if (free := _next_free()) == self._next:
             return ""
         if free == -1:
+            self._make_room()
             return "as many open files as it may have"
         for number in sorted(_all() - self._files):
             if not _is_ours(number):
                 return f"the open file {_name(number)}"
         self._files, self._next = _all(), _next_free()
         return ""
+
+    def _make_room(self) -> None:
+        """The engine has to write down what became of the step, which takes a connection."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for number in range(min(most, MOST)):
+            if number not in self._files:
+                with suppress(OSError):
+                    os.close(number)
 
 
 def _next_free() -> int:
