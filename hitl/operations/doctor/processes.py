@@ -38,6 +38,9 @@ def queues() -> Iterator[Finding]:
         )
     if workers and not lacking:
         yield fine("workers", f"Workers seen lately: {', '.join(row.name for row in workers)}.")
+    if servers := health.lately(rows, HeartbeatKind.WEB):
+        names = ", ".join(row.name for row in servers)
+        yield fine("web servers", f"Processes seen lately: {names}.")
     for queue in standing.queues:
         if queue.is_stuck:
             yield wrong("work", health.stuck_words(queue), _mend(queue))

@@ -91,6 +91,7 @@ def test_where_all_is_well_nothing_is_wrong_and_it_says_what_it_looked_at():
     assert (code, found["wrong"], found["warning"]) == (0, [], [])
     assert {one.subject for one in found["fine"]} >= {
         "database", "clock", "disk", "redis", "mail", "workers", "work", "beat", "hosts",
+        "web servers",
     }  # fmt: skip
     output = StringIO()
     call_command("doctor", "--strict", stdout=output)
