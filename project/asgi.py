@@ -5,6 +5,8 @@ later: a session's middleware would hold its objects for as long as they are ope
 """
 
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -25,6 +27,7 @@ from hitl.live.backpressure import patient  # noqa: E402  # as above
 from project.doors import guarded  # noqa: E402  # as above
 from project.errors import exception_handler  # noqa: E402  # as above
 from runs.definitions import shipped  # noqa: E402  # as above
+from runs.engine.workers import heartbeat  # noqa: E402  # as above
 
 checks.at_start(reach=False)
 shipped.load_at_start()
@@ -48,4 +51,16 @@ if settings.WAYSTATION_LANGGRAPH:
 http: Any = [*streams, *doors, re_path("", traced(bounded(django_application)))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
 sockets = URLRouter([*door_sockets, re_path("", sockets)])
-application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})
+
+
+class Served(ProtocolTypeRouter):
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        heartbeat.show_web()  # each process that a server forks begins by itself
+        return await super().__call__(scope, receive, send)
+
+
+application = Served({"http": URLRouter(http), "websocket": sockets})
+# Daphne calls nothing before its first request. gunicorn may fork after this, and a thread of
+# before would stay behind with what it holds.
+if "gunicorn" not in Path(sys.argv[0]).parts:
+    heartbeat.show_web()

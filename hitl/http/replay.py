@@ -9,6 +9,7 @@ who sees it no more, get what any such request gets.
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 from typing import Any
 
@@ -23,6 +24,8 @@ from hitl.http import throttles
 from hitl.http.problems import response as problem
 from hitl.models import IdempotencyKey
 
+logger = logging.getLogger(__name__)
+
 REPLAYED = "Idempotent-Replayed"
 ANSWERING = dt.timedelta(seconds=2)
 """How long a request may take from its first commit to its answer; later it is answered from what
@@ -32,6 +35,8 @@ EVERY = 0.05
 """Seconds between two looks, with no transaction open: the first request is about to write its
 answer.
 """
+AGAIN = "5"
+"""Seconds after which may be asked again what cannot be shown now."""
 API = "/api/v1/"
 FOLDERS = {
     "wo": "work-orders",
@@ -50,30 +55,75 @@ FOLDERS = {
 
 
 def again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
-    """What is answered under a key that is used up."""
+    """What is answered under a key that is used up.
+
+    Whatever keeps the answer from being given now, such as a database in trouble, is a 503 that
+    says so: the row tells that the first request's doing stands, and no answer says less than that.
+    """
+    try:
+        return _again(request, row)
+    # whatever it is, there is a true answer to it, which an error page would not give
+    except Exception:
+        logger.exception("%s %s could not be answered again", request.method, request.path)
+        return _later(row)
+
+
+def _again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
     refusal = _refused(request)
     if refusal is not None:
-        return refusal
+        return _later(row, refusal) if refusal.status_code >= 500 else refusal
     row = _answered(row)
     if row.kept == IdempotencyKey.Kept.ERASED:
-        return problem(
-            410,
-            "erased",
-            "What this key's first request made was erased since. Nothing was done again.",
-        )
+        return _erased()
     empty = row.kept == IdempotencyKey.Kept.WHOLE and row.status == 204
     shown = None if empty or row.status == 404 else _show(row, request)
     if shown is not None and shown.status_code != 200:
+        return _not_shown(row, shown)
+    response = _kept(row) or _rebuilt(row, shown)
+    response[REPLAYED] = response.get(REPLAYED, "true")
+    return response
+
+
+def _not_shown(row: IdempotencyKey, shown: HttpResponse) -> HttpResponse:
+    """What is said where the API does not show today what the answer speaks of."""
+    if shown.status_code in {401, 403, 404}:
         return problem(
             404,
             "not_found",
-            (
-                "What this key's first request made is nothing that you may see. Nothing was "
-                "done again."
-            ),
+            "What this key's first request made is nothing that you may see. Nothing was done "
+            "again.",
         )
-    response = _kept(row) or _rebuilt(row, shown)
-    response[REPLAYED] = response.get(REPLAYED, "true")
+    if shown.status_code == 410:
+        return _erased()
+    if shown.status_code == 429 or shown.status_code >= 500:
+        return _later(row, shown)
+    return _without_answer(row, "What it made is not shown at its address any more.")
+
+
+def _erased() -> HttpResponse:
+    return problem(
+        410,
+        "erased",
+        "What this key's first request made was erased since. Nothing was done again.",
+    )
+
+
+def _later(row: IdempotencyKey, told: HttpResponse | None = None) -> HttpResponse:
+    """503: what the first request made stands, and cannot be shown now. `told` is what says how
+    long to wait.
+    """
+    stands = (
+        "What this key's first request made"
+        if row.made
+        else "The answer of this key's first request"
+    )
+    response = problem(
+        503,
+        "idempotency_answer_unavailable",
+        f"{stands} stands, and cannot be shown at the moment. Send it again with the same "
+        "Idempotency-Key in a few seconds: nothing is done twice.",
+    )
+    response["Retry-After"] = AGAIN if told is None else told.get("Retry-After", AGAIN)
     return response
 
 
@@ -111,6 +161,10 @@ def _rebuilt(row: IdempotencyKey, shown: HttpResponse | None) -> HttpResponse:
         ),
         IdempotencyKey.Kept.LARGE: "Its answer was too large to be kept.",
     }.get(IdempotencyKey.Kept(row.kept), "Its answer was lost.")
+    return _without_answer(row, why)
+
+
+def _without_answer(row: IdempotencyKey, why: str) -> HttpResponse:
     message = f"This key's first request was carried out. {why} Nothing was done again."
     return problem(
         409, "idempotency_answer_not_kept", message, made=row.made.split(), first_status=row.status
@@ -121,7 +175,10 @@ def _refused(request: HttpRequest) -> HttpResponse | None:
     """What the request's own view says to it before it does anything: 401, 403, 429; None where it
     may go on.
     """
-    match = resolve(request.path_info)
+    try:
+        match = resolve(request.path_info)
+    except Resolver404:
+        return None  # the first request was told so, and that is given again
     made = getattr(match.func, "cls", None)
     if made is None:
         return None

@@ -13,13 +13,15 @@ from django.db.models import Count, Min, Q
 
 from checkpoints import ids
 from hitl.models.outbound import Delivery, DeliveryStatus
+from hitl.operations import health, loads
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.wait_gate import lifecycles
-from runs.models import HostClock, Pause, Place, Run
+from runs.models import Heartbeat, HeartbeatKind, HostClock, Pause, Place, Run, installation
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 
 SHOWN = 20
+PROCESSES = 100
 LATELY = dt.timedelta(days=1)
 NEWEST, LONGEST = (
     paging.ListOrder(newest=True, prefix=Run.PREFIX),
@@ -39,6 +41,22 @@ class Queue:
     working: int
     oldest: dt.datetime | None
     """When the one was due that waits longest."""
+    workers: int
+    """Workers that take it, seen lately."""
+    free: int | None
+    """Runs that they could take beside those that they hold; None where one does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """A process that was seen lately."""
+
+    name: str
+    version: str
+    """With its commit; "" where neither is known."""
+    since: dt.datetime
+    is_other: bool
+    """Whether it is of another version or commit than this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +66,7 @@ class Dashboard:
     counts: dict[str, int]
     """Status of live runs → how many."""
     queues: list[Queue]
+    processes: list[Process]
     workers: ListPage[dict[str, Any]]
     """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to
     end).
@@ -82,6 +101,7 @@ def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
     return Dashboard(
         counts=live,
         queues=queues(now),
+        processes=processes(),
         workers=_workers(here),
         clocks=list(HostClock.objects.now(now=now).order_by("host")[:SHOWN]),
         stuck=_stuck(now, here),
@@ -125,12 +145,36 @@ def queues(now: dt.datetime) -> list[Queue]:
             oldest=Min("due_at", filter=Q(status=PENDING, due_at__lte=now)),
         )
     )
+    seen: list[Any] = list(Heartbeat.objects.lately().filter(kind=HeartbeatKind.WORKER))
+    loaded = {load.name: load for load in loads.read(seen, now=now).queues}
     by_queue = {row.pop("queue"): row for row in rows}
     none = {"waiting": 0, "later": 0, "working": 0, "oldest": None}
+    names = sorted({*settings.WAYSTATION_QUEUES, *by_queue})
     return [
-        Queue(name=name, **by_queue.get(name, none))
-        for name in sorted({*settings.WAYSTATION_QUEUES, *by_queue})
+        Queue(
+            name=name,
+            **by_queue.get(name, none),
+            workers=loaded[name].workers if name in loaded else 0,
+            free=loaded[name].free if name in loaded else None,
+        )
+        for name in names
     ]
+
+
+def processes() -> list[Process]:
+    """Web servers, workers and beats that were seen lately, those of another version first."""
+    mine = (installation.version(), installation.commit())
+    seen = Heartbeat.objects.lately().filter(kind__in=health.PROCESSES).order_by("kind", "name")
+    found = [
+        Process(
+            name=row.name,
+            version=" · ".join(filter(None, [row.version, row.commit[:7]])),
+            since=row.started_at,
+            is_other=(row.version, row.commit) != mine,
+        )
+        for row in seen
+    ]
+    return sorted(found, key=lambda process: not process.is_other)[:PROCESSES]
 
 
 def _stuck(now: dt.datetime, here: ListAddress) -> ListPage[Run]:

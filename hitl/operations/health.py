@@ -4,6 +4,7 @@ is wrong and nothing secret: no address, no user, no error text of a server's.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,12 +16,14 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Min
 
 from checkpoints.database import clock, outages
+from hitl.operations import loads
 from hitl.operations.found_once import FoundOnce
-from runs.models import Heartbeat, HeartbeatKind, Run
-from runs.models.heartbeats import LASTS
-from runs.states import PENDING
+from hitl.operations.loads import ALWAYS, QueueLoad
+from runs.models import Heartbeat, HeartbeatKind, Pause
+from runs.models.heartbeats import LASTS, NOTED
 
 FRESH = 1.0
 """Seconds for which a look holds: so often it is looked at most, whoever asks."""
@@ -30,9 +33,17 @@ STATEMENT = 2500
 """Milliseconds that PostgreSQL may take for one statement of the look."""
 REDIS = 1.0
 
-ALWAYS = ("control", "steps", "outbound")
-"""Queues without whose workers nothing moves, or nobody is told."""
-PARTS = ("database", "migrations", "redis", "workers", "beat")
+WRITTEN = "waystation:health"
+"""Name in Redis that is written to see whether it takes anything; it goes by itself."""
+WRITTEN_LASTS = 60
+REDIS_FULL = "Redis is full (maxmemory) and takes no messages."
+REDIS_READ_ONLY = "Redis can only be read, as a replica: it takes no messages."
+REDIS_REFUSES = "Redis answers, and refuses to be written to."
+LOOKS = 4
+"""Looks of beat's that may be missing before it counts as silent."""
+
+PARTS = ("database", "migrations", "redis", "workers", "beat", "work")
+PROCESSES = (HeartbeatKind.WEB, HeartbeatKind.WORKER, HeartbeatKind.BEAT)
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,7 @@ def _away(what: str) -> list[HealthPart]:
     unknown = "Not known: the database cannot be asked."
     return [
         HealthPart("database", False, f"The database {what}."),
-        *(HealthPart(name, False, unknown) for name in ("migrations", "workers", "beat")),
+        *(HealthPart(name, False, unknown) for name in ("migrations", "workers", "beat", "work")),
     ]
 
 
@@ -79,7 +90,9 @@ def look_at_database() -> list[HealthPart]:
             if lacking:
                 return _unmigrated(lacking)
             heartbeats: list[Any] = list(Heartbeat.objects.with_now())
-            waiting = set(queues_with_work())
+            now = now_of(heartbeats)
+            standing = loads.read(lately(heartbeats, HeartbeatKind.WORKER), now=now)
+            passed = Pause.objects.due(now=now).order_by().aggregate(at=Min("next_at"))["at"]
     except (DatabaseError, InterfaceError) as error:
         if outages.lacks_tables(error):
             return _unmigrated(["all"])
@@ -87,8 +100,15 @@ def look_at_database() -> list[HealthPart]:
     return [
         HealthPart("database", True, "The database answers."),
         HealthPart("migrations", True, "The tables are those of this version."),
-        _workers(heartbeats, waiting),
-        _beat(heartbeats),
+        _workers(heartbeats, {queue.name for queue in standing.queues if queue.waiting}),
+        _beat(
+            heartbeats,
+            {
+                "take back the runs of a worker that fell silent": standing.lost,
+                "do what a deadline says": (now - passed).total_seconds() if passed else 0.0,
+            },
+        ),
+        _work(standing.queues),
     ]
 
 
@@ -113,7 +133,7 @@ def _unmigrated(lacking: list[str]) -> list[HealthPart]:
         HealthPart("migrations", False, words),
         *(
             HealthPart(name, False, "Not known: the tables are older than this version.")
-            for name in ("workers", "beat")
+            for name in ("workers", "beat", "work")
         ),
     ]
 
@@ -133,11 +153,9 @@ def missing_migrations() -> list[str]:
     return sorted(".".join(key) for key in _known_migrations() - applied)
 
 
-def queues_with_work() -> Iterable[str]:
-    """Of the queues that may be without workers, those in which runs are due."""
-    may = [name for name in settings.WAYSTATION_QUEUES if name not in ALWAYS]
-    due = Run.objects.filter(status=PENDING, queue__in=may, due_at__lte=clock.FromNow())
-    return due.order_by().values_list("queue", flat=True).distinct()
+def now_of(heartbeats: list[Any]) -> dt.datetime:
+    """The database's time, as its rows were read with it."""
+    return heartbeats[0].now if heartbeats else clock.now()
 
 
 def lately(heartbeats: Iterable[Any], kind: HeartbeatKind) -> list[Any]:
@@ -168,21 +186,61 @@ def _workers(heartbeats: list[Any], waiting: set[str]) -> HealthPart:
     return HealthPart("workers", True, f"Workers seen lately: {len(there)}.")
 
 
-def _beat(heartbeats: list[Any]) -> HealthPart:
-    if lately(heartbeats, HeartbeatKind.LOOK):
-        return HealthPart("beat", True, "Beat's look is carried out.")
+def silence() -> float:
+    """Seconds after which a look of beat's that was carried out counts as too long ago."""
+    return NOTED + LOOKS * float(settings.WAYSTATION_SWEEP_SECONDS)
+
+
+def _beat(heartbeats: list[Any], since: dict[str, float]) -> HealthPart:
+    """Whether beat's look is carried out, and what it orders: `since` says for how long each part
+    of that is due.
+    """
     looked = next((row for row in heartbeats if row.kind == HeartbeatKind.LOOK), None)
-    when = (
-        "was never carried out"
-        if looked is None
-        else f"was last carried out {(looked.now - looked.seen_at).total_seconds():.0f} s ago"
-    )
+    age = None if looked is None else (looked.now - looked.seen_at).total_seconds()
+    if age is not None and age <= silence():
+        what, longest = max(since.items(), key=lambda item: item[1])
+        if longest > loads.bound():
+            words = f"Beat's look is carried out, and its rounds are behind: to {what} is due"
+            return HealthPart("beat", False, f"{words} since {longest:.0f} s.")
+        return HealthPart("beat", True, f"Beat's look is carried out: {max(0.0, age):.0f} s ago.")
+    when = "was never carried out" if age is None else f"was last carried out {age:.0f} s ago"
     cause = (
         "a beat is there, but no worker does what it asks for"
         if lately(heartbeats, HeartbeatKind.BEAT)
         else "no beat was seen"
     )
     return HealthPart("beat", False, f"Beat's look {when}: {cause}.")
+
+
+def _work(queues: list[QueueLoad]) -> HealthPart:
+    stuck = [queue for queue in queues if queue.is_stuck]
+    if not stuck:
+        free = ", ".join(
+            f"{queue.name} {queue.free}"
+            for queue in queues
+            if queue.workers and queue.free is not None
+        )
+        return HealthPart(
+            "work",
+            True,
+            f"No due run waits for longer than {loads.bound():.0f} s."
+            f"{f' Free places of workers: {free}.' if free else ''}",
+        )
+    return HealthPart("work", False, " ".join(stuck_words(queue) for queue in stuck))
+
+
+def stuck_words(queue: QueueLoad) -> str:
+    """What is wrong with a queue whose due runs nobody takes."""
+    if queue.free is None:
+        places = "How many places its workers have free is not known."
+    elif queue.free:
+        places = f"By their rows its workers have {queue.free} places free."
+    else:
+        places = "All places of its workers are taken."
+    return (
+        f"Nothing takes the queue {queue.name}: {queue.waiting} due, and the first has waited for "
+        f"{queue.seconds:.0f} s. {places}"
+    )
 
 
 def _joined(names: list[str]) -> str:
@@ -197,12 +255,18 @@ def look_at_redis() -> list[HealthPart]:
         with redis.Redis.from_url(
             url, socket_timeout=REDIS, socket_connect_timeout=REDIS
         ) as server:
-            server.ping()
+            server.set(WRITTEN, "1", ex=WRITTEN_LASTS)
     except redis.AuthenticationError:
         return [HealthPart("redis", False, "Redis refuses the password.")]
+    except redis.OutOfMemoryError:
+        return [HealthPart("redis", False, REDIS_FULL)]
+    except redis.ReadOnlyError:
+        return [HealthPart("redis", False, REDIS_READ_ONLY)]
+    except redis.ResponseError:
+        return [HealthPart("redis", False, REDIS_REFUSES)]
     except (redis.RedisError, OSError):
         return [HealthPart("redis", False, "Redis cannot be reached.")]
-    return [HealthPart("redis", True, "Redis answers.")]
+    return [HealthPart("redis", True, "Redis takes messages.")]
 
 
 _database = FoundOnce(look_at_database, fresh=FRESH)

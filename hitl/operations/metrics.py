@@ -29,7 +29,7 @@ from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind
 from hitl.models import Decision, Via
 from hitl.models.outbound import Delivery, DeliveryStatus
-from hitl.operations import dashboard, health, invariants
+from hitl.operations import dashboard, health, invariants, loads
 from hitl.operations.found_once import FoundOnce
 from runs.models import Heartbeat, HeartbeatKind, Pause, Run, installation
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode, RunStatus
@@ -92,6 +92,7 @@ def _find(now: dt.datetime) -> Iterator[Metric]:
     yield from _steps(now.replace(minute=0, second=0, microsecond=0))
     yield from _deliveries(now, day)
     yield from _signs_of_life()
+    yield _parts()
     yield _lag(now)
 
 
@@ -153,6 +154,12 @@ def _queues(now: dt.datetime) -> Iterator[Metric]:
         "For how long the run waits that waits longest for a worker.",
         "queue",
         {queue.name: _age(now, queue.oldest) for queue in queues},
+    )
+    yield _gauge(
+        "queue_free",
+        "Runs that workers of the queue could take beside those that they hold.",
+        "queue",
+        {queue.name: queue.free for queue in queues if queue.free is not None},
     )
     leases = Run.objects.filter(status=RUNNING).aggregate(
         ended=Count("pk", filter=Q(lease_until__lt=now)),
@@ -324,15 +331,25 @@ def _deliveries(now: dt.datetime, day: dt.datetime) -> Iterator[Metric]:
 
 def _signs_of_life() -> Iterator[Metric]:
     rows: list[Any] = list(Heartbeat.objects.with_now())
-    workers = Counter(dict.fromkeys([*health.ALWAYS, "agents"], 0))
+    workers = Counter(dict.fromkeys([*loads.ALWAYS, "agents"], 0))
     for row in health.lately(rows, HeartbeatKind.WORKER):
         workers.update(name for name in row.queues if name in workers)
     yield _gauge("workers", "Workers that were seen lately, by queue.", "queue", workers)
     looked = [row for row in rows if row.kind == HeartbeatKind.LOOK]
     yield _plain(
         "look_age_seconds",
-        "Seconds since a worker carried out what beat asks for; noted each 30 seconds. -1: never.",
+        "Seconds since a worker carried out what beat asks for; noted each 10 seconds. -1: never.",
         _age(looked[0].now, looked[0].seen_at) if looked else -1,
+    )
+
+
+def _parts() -> Metric:
+    found = [*health.look_at_database(), *health.look_at_redis()]
+    return _gauge(
+        "part_ok",
+        "1 where a part of /readyz is well, else 0.",
+        "part",
+        {part.name: float(part.ok) for part in found},
     )
 
 

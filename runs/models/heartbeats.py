@@ -1,4 +1,4 @@
-"""What workers and beats say of themselves, as long as they live."""
+"""What workers, beats and web servers say of themselves, as long as they live."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from checkpoints.models import JsonTextField
 
 EVERY = 30.0
 """Seconds between two signs of life."""
+NOTED = 10.0
+"""Seconds between two notes of one process that it carries out beat's look."""
 LASTS = 100.0
 """Seconds after the last sign for which somebody counts as there: three may be late."""
 
@@ -18,6 +20,7 @@ LASTS = 100.0
 class HeartbeatKind(models.TextChoices):
     WORKER = "worker", "Worker"
     BEAT = "beat", "Beat"
+    WEB = "web", "Web server"
     LOOK = "look", "Beat's look, carried out by a worker"
 
 
@@ -32,7 +35,8 @@ class HeartbeatQuerySet(models.QuerySet["Heartbeat"]):
 
 
 class Heartbeat(models.Model):
-    """A worker or a beat, and when it was last seen; or when a worker last did what beat asks for.
+    """A worker, a beat or a process of a web server, and when it was last seen; or when a worker
+    last did what beat asks for.
 
     Nothing is decided by it: leases say who works. People and load balancers read it.
     """

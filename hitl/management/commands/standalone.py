@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -273,7 +274,7 @@ class Command(BaseCommand):
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
-            ready_callback=heartbeat.show_worker,
+            ready_callback=partial(heartbeat.show_worker, at_once=AT_WORK),
         )
         # steps that take long hold up no sweep, deadline or mail
         tasks.use_lane(AT_WORK)

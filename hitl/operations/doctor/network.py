@@ -15,6 +15,12 @@ from hitl.operations import health
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 
 HERE = {"localhost", "127.0.0.1", "::1", ""}
+MEND = "See whether the server of REDIS_URL runs and lets us in."
+MENDS = {
+    health.REDIS_FULL: "Raise maxmemory, or see what else fills it: it is Waystation's alone.",
+    health.REDIS_READ_ONLY: "Name its primary in REDIS_URL.",
+    health.REDIS_REFUSES: "See its log: a disk that is full, replicas that lack, rights that lack.",
+}
 MAIL = 5
 """Seconds that the mail server may take."""
 
@@ -30,7 +36,7 @@ def broker() -> Iterator[Finding]:
         return
     (part,) = health.look_at_redis()
     if not part.ok:
-        yield wrong("redis", part.words, "See whether the server of REDIS_URL runs and lets us in.")
+        yield wrong("redis", part.words, MENDS.get(part.words, MEND))
         return
     url = settings.REDIS_URL
     with redis.Redis.from_url(
@@ -44,10 +50,6 @@ def broker() -> Iterator[Finding]:
             f"When it is full it drops keys ({policy}): messages are lost, and wait for a sweep.",
             "Set maxmemory-policy to noeviction, and leave the server to Waystation alone.",
         )
-    if told.get("role") == "slave":
-        yield wrong(
-            "redis", "It is a replica, which takes no messages.", "Name its primary in REDIS_URL."
-        )
     parts = urlsplit(url)
     if parts.scheme == "redis" and (parts.hostname or "") not in HERE and not parts.password:
         yield warning(
@@ -55,7 +57,7 @@ def broker() -> Iterator[Finding]:
             "It is on another host and asks for no password: who reaches it can send messages.",
             "Set a password (requirepass), or let nobody else reach its port.",
         )
-    yield fine("redis", f"Redis {told.get('redis_version', '')} answers.")
+    yield fine("redis", f"Redis {told.get('redis_version', '')} takes messages.")
 
 
 def mail() -> Iterator[Finding]:

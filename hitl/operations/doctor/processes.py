@@ -1,30 +1,33 @@
-"""Workers and beats, as their signs of life tell: `runs.models.Heartbeat`."""
+"""Workers, beats and web servers, as their signs of life tell: `runs.models.Heartbeat`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from hitl.operations import health
+from hitl.operations import health, loads
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
+from hitl.operations.loads import QueueLoad
 from runs.models import Heartbeat, HeartbeatKind, installation
 
 
 def _there() -> list[Any]:
     rows = list(Heartbeat.objects.with_now())
-    return [*health.lately(rows, HeartbeatKind.WORKER), *health.lately(rows, HeartbeatKind.BEAT)]
+    return [row for kind in health.PROCESSES for row in health.lately(rows, kind)]
 
 
 def queues() -> Iterator[Finding]:
-    rows = list(Heartbeat.objects.with_now())
-    lacking = health.unmanned(rows, health.queues_with_work())
+    rows: list[Any] = list(Heartbeat.objects.with_now())
+    workers = health.lately(rows, HeartbeatKind.WORKER)
+    standing = loads.read(workers, now=health.now_of(rows))
+    waiting = [queue.name for queue in standing.queues if queue.waiting]
+    lacking = health.unmanned(rows, waiting)
     for name in lacking:
         yield wrong(
             "workers",
             f"No worker takes the queue {name}: what is in it waits.",
             f"Start one: celery -A project worker --queues={name} (docs/how-to/deploy.md).",
         )
-    workers = health.lately(rows, HeartbeatKind.WORKER)
     manned = {name for row in workers for name in row.queues}
     if not lacking and "agents" not in manned:
         yield warning(
@@ -35,6 +38,14 @@ def queues() -> Iterator[Finding]:
         )
     if workers and not lacking:
         yield fine("workers", f"Workers seen lately: {', '.join(row.name for row in workers)}.")
+    if servers := health.lately(rows, HeartbeatKind.WEB):
+        names = ", ".join(row.name for row in servers)
+        yield fine("web servers", f"Processes seen lately: {names}.")
+    for queue in standing.queues:
+        if queue.is_stuck:
+            yield wrong("work", health.stuck_words(queue), _mend(queue))
+    if not any(queue.is_stuck for queue in standing.queues):
+        yield fine("work", f"No due run waits for longer than {loads.bound():.0f} s.")
     (beat,) = [part for part in health.look_at_database() if part.name == "beat"]
     beats = health.lately(rows, HeartbeatKind.BEAT)
     if not beat.ok:
@@ -46,6 +57,18 @@ def queues() -> Iterator[Finding]:
         )
     else:
         yield fine("beat", f"{beat.words} {len(beats)} seen lately; two do no harm.")
+
+
+def _mend(queue: QueueLoad) -> str:
+    if queue.free:
+        return (
+            "See whether Redis takes messages and how long beat's look is ago, above and below; "
+            "then restart the workers of this queue, one after the other."
+        )
+    return (
+        "The page Operations says which runs hold them and since when: cancel what hangs, or start "
+        "more workers (docs/how-to/deploy.md)."
+    )
 
 
 def pools() -> Iterator[Finding]:

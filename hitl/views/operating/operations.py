@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints.database import clock
 from hitl.models import Batch
-from hitl.operations import dashboard, flow, invariants
+from hitl.operations import dashboard, flow, health, invariants
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
@@ -43,6 +43,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     code = {"held": held, "changed": compatibility.report(verdicts=sorted(compatibility.BAD))}
     context = {
         "now": now,
+        "parts": [*health.look_at_database(), *health.parts(["redis"])],
         "standing": dashboard.standing(now=now, here=here),
         "flow": flow.lately(now=now),
         "batches": Batch.objects.defer("orders").order_by("-made_at")[:BATCHES],

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from django.conf import settings as configured
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from rest_framework.test import APIClient
@@ -16,6 +16,7 @@ from rest_framework.test import APIClient
 from checkpoints.state import codec, encryption
 from hitl import tasks
 from hitl.http import idempotency, replay
+from hitl.http.problems import response as problem_response
 from hitl.models import ApiToken, Decision, IdempotencyKey
 from hitl.models.outbound import Endpoint
 from hitl.threads import erasure
@@ -209,6 +210,72 @@ def test_who_sees_the_question_no_more_is_not_told_of_it_again(paused, ben, api)
     ben.is_active = False
     ben.save()
     assert send(client, url, {}).status_code in {401, 403}
+
+
+@pytest.mark.parametrize(
+    ("read", "status", "code"),
+    [
+        (401, 404, "not_found"),
+        (403, 404, "not_found"),
+        (404, 404, "not_found"),
+        (410, 410, "erased"),
+        (302, 409, "idempotency_answer_not_kept"),
+        (405, 409, "idempotency_answer_not_kept"),
+        (429, 503, "idempotency_answer_unavailable"),
+        (500, 503, "idempotency_answer_unavailable"),
+        (503, 503, "idempotency_answer_unavailable"),
+        (507, 503, "idempotency_answer_unavailable"),
+    ],
+)
+@pytest.mark.parametrize("answered", [True, False])
+def test_no_answer_to_a_repeated_request_says_less_than_is_known(
+    ana_api, monkeypatch, read, status, code, answered
+):
+    """Every status but 200 of the second look was a 404: a client took its order for gone."""
+    send(ana_api, ORDERS, ORDER)
+    if not answered:
+        die()
+    looked = problem_response(read, "looked", "At what the first request made.")
+    looked["Retry-After"] = "7"
+    with monkeypatch.context() as patched:
+        patched.setattr(replay, "_show", lambda *_: looked)
+        again = send(ana_api, ORDERS, ORDER)
+    problem(again, status, code)
+    assert again.get("Retry-After") == ("7" if status == 503 else None)
+    assert ("stands" in again.json()["detail"]) is (status == 503)
+    assert send(ana_api, ORDERS, ORDER).status_code == (201 if answered else 200)
+    assert WorkOrder.objects.count() == 1
+
+
+@pytest.mark.parametrize("where", ["_refused", "_answered", "_show"])
+@pytest.mark.parametrize("error", [OperationalError("lost"), InterfaceError("closed"), KeyError()])
+def test_trouble_on_the_way_to_an_answer_that_is_known_is_a_503_that_says_so(
+    ana_api, monkeypatch, where, error
+):
+    def fail(*_):
+        raise error
+
+    send(ana_api, ORDERS, ORDER)
+    with monkeypatch.context() as patched:
+        patched.setattr(replay, where, fail)
+        again = send(ana_api, ORDERS, ORDER)
+    problem(again, 503, "idempotency_answer_unavailable")
+    assert again["Retry-After"] == "5"
+    assert "the same Idempotency-Key" in again.json()["detail"]
+    assert send(ana_api, ORDERS, ORDER).status_code == 201
+
+
+def test_a_view_that_cannot_ask_who_it_is_says_that_what_was_made_stands(ana_api, monkeypatch):
+    send(ana_api, ORDERS, ORDER)
+    refused = problem_response(503, "database_unavailable", "Whether this was done is not known.")
+    with monkeypatch.context() as patched:
+        patched.setattr(replay, "_refused", lambda *_: refused)
+        problem(send(ana_api, ORDERS, ORDER), 503, "idempotency_answer_unavailable")
+
+
+def test_an_address_that_is_none_is_told_so_twice(ana_api):
+    for _ in range(2):
+        assert send(ana_api, "/api/v1/nowhere", ORDER).status_code == 404
 
 
 def test_with_the_thread_its_answers_are_erased_and_the_key_stays_used(ana_api, ana):

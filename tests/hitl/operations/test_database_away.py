@@ -172,6 +172,20 @@ def test_away_in_a_middleware_is_words_on_pages_and_a_problem_on_the_api(ana, on
     problem(sent, 503, "database_unavailable")
 
 
+@pytest.mark.parametrize("only", ["runs_workorder", "auth_user_groups", "checkpoints_"])
+def test_a_repeated_order_is_not_told_that_it_is_gone_while_the_database_is_troubled(
+    ana, api, templates, only
+):
+    """59 of 180 repeated requests were told 404 of what was committed."""
+    client = api(ana)
+    made = send(client, "k1").json()["id"]
+    with away(only):
+        told = send(client, "k1")
+    assert (told.status_code, told["Retry-After"]) == (503, "5")
+    assert told.json()["code"] == "idempotency_answer_unavailable"
+    assert send(client, "k1").json()["id"] == made
+
+
 def test_a_mistake_of_ours_is_no_trouble_of_the_database_and_a_problem_document(
     ana, api, monkeypatch
 ):

@@ -12,7 +12,8 @@ from django.utils import timezone
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs.models import Pause, Run, WorkOrder
+from runs.engine.workers import heartbeat
+from runs.models import Heartbeat, HeartbeatKind, Pause, Run, WorkOrder, installation
 from tests.conftest import drive, pause_of
 
 pytestmark = pytest.mark.django_db
@@ -103,6 +104,25 @@ def test_invariants_are_looked_at_when_asked_and_a_broken_one_is_named(operator,
     assert "A run that has ended asks nothing any more." in page
 
 
+def test_processes_of_another_version_and_parts_that_are_not_well_are_named(operator):
+    known = {"version": installation.version(), "commit": installation.commit()}
+    for name, kind, more in (
+        ("web@a:7", HeartbeatKind.WEB, {"version": "0.0.1"}),
+        ("beat@a", HeartbeatKind.BEAT, {"commit": "f" * 40}),
+        ("steps@a", HeartbeatKind.WORKER, {}),
+    ):
+        heartbeat._write(
+            Heartbeat(
+                name=name, kind=kind, queues=["steps"], facts={"concurrency": 4}, **known | more
+            )
+        )
+    page = look(operator)
+    assert page.count("Other version</span>") == 2
+    assert page.index("beat@a") < page.index("web@a:7") < page.index("steps@a")
+    assert "No worker that takes control and outbound was seen" in page
+    assert "<td>1</td><td>4</td>" in page  # workers of `steps`, and their free places
+
+
 def test_only_operators_see_it(page):
     assert page.get("/operations/").status_code == 403
     assert "Operations</a>" not in page.get("/").content.decode()
@@ -113,5 +133,5 @@ def test_the_page_takes_the_same_number_of_queries_whatever_there_is(
 ):
     for _ in range(3):
         drive(make_order())
-    with django_assert_max_num_queries(31):
+    with django_assert_max_num_queries(43):
         look(operator)

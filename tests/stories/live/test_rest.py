@@ -95,6 +95,7 @@ def test_prefork_workers_and_beat_give_signs_of_life_and_the_doctor_reads_them(s
     found = {one["subject"]: one for one in told["findings"]}
     assert (told["ok"], found["workers"]["level"], found["beat"]["level"]) == (True, "fine", "fine")
     assert "worker@tests" in found["workers"]["words"]
+    assert "web@" in found["web servers"]["words"] and found["work"]["level"] == "fine"
 
 
 def test_the_main_job_over_the_shell(stack, token):

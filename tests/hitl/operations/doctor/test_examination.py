@@ -52,6 +52,7 @@ def well(db, settings, tmp_path):
             Heartbeat(name=name, kind=HeartbeatKind.WORKER, queues=queues, facts=facts, **known)
         )
     heartbeat._write(Heartbeat(name="beat@a", kind=HeartbeatKind.BEAT, **known))
+    heartbeat._write(Heartbeat(name="web@a:7", kind=HeartbeatKind.WEB, **known))
     heartbeat._write(Heartbeat(name=heartbeat.LOOK, kind=HeartbeatKind.LOOK))
 
 
@@ -89,7 +90,8 @@ def test_where_all_is_well_nothing_is_wrong_and_it_says_what_it_looked_at():
     code, found = examined()
     assert (code, found["wrong"], found["warning"]) == (0, [], [])
     assert {one.subject for one in found["fine"]} >= {
-        "database", "clock", "disk", "redis", "mail", "workers", "beat", "hosts",
+        "database", "clock", "disk", "redis", "mail", "workers", "work", "beat", "hosts",
+        "web servers",
     }  # fmt: skip
     output = StringIO()
     call_command("doctor", "--strict", stdout=output)
@@ -109,6 +111,9 @@ def test_workers_beats_and_clocks_are_held_against_what_should_be(make_order):
     warned = said("warning")
     assert "steps@a is of 0.0.1 (000000000000)" in warned
     assert "The clock of far is 90.0 s behind" in warned
+    Heartbeat.objects.exclude(kind="worker").update(version="0.0.1")
+    warned = said("warning")
+    assert "beat@a is of 0.0.1" in warned and "web@a:7 is of 0.0.1" in warned
     assert examined()[0] == 1
     Heartbeat.objects.exclude(pk="steps@a").update(seen_at=clock.FromNow(-600))
     wrong = said()
@@ -117,6 +122,9 @@ def test_workers_beats_and_clocks_are_held_against_what_should_be(make_order):
     order = make_order()
     Run.objects.filter(pk=order.latest_run_id).update(queue="agents")
     assert "No worker takes the queue agents: what is in it waits. Start one" in said()
+    Run.objects.filter(pk=order.latest_run_id).update(queue="steps", due_at=clock.FromNow(-75))
+    Heartbeat.objects.update(seen_at=clock.FromNow())
+    assert "work: Nothing takes the queue steps: 1 due, and the first has waited for 7" in said()
     worker.delete()
     assert "the queue outbound" in said()
 
