@@ -1,0 +1,107 @@
+"""What a body changes is put back; what it leaves ends its process. Looked at in a process of its
+own, which is as a body process is.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.servers.stack import ROOT
+
+CHANGES = {
+    "os.environ['LEFT'] = 'x'": "'LEFT' in os.environ",
+    "os.environ.clear()": "not os.environ",
+    "os.chdir('/tmp')": "os.getcwd() == '/tmp'",
+    "os.umask(0)": "os.umask(os.umask(0o22)) == 0",
+    "sys.path.insert(0, '/left')": "'/left' in sys.path",
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)": (
+        "signal.getsignal(signal.SIGTERM) == signal.SIG_IGN"
+    ),
+    "locale.setlocale(locale.LC_ALL, 'C.UTF-8')": (
+        "locale.setlocale(locale.LC_ALL) == 'C.UTF-8' != before"
+    ),
+    "sys.stdout = None": "sys.stdout is None",
+    "sys.setrecursionlimit(9000)": "sys.getrecursionlimit() == 9000",
+    "warnings.simplefilter('error')": "warnings.filters[0][0] == 'error'",
+    "decimal.getcontext().prec = 3": "decimal.getcontext().prec == 3",
+    "socket.setdefaulttimeout(1)": "socket.getdefaulttimeout() == 1",
+    "logging.root.setLevel(1)": "logging.root.level == 1",
+    "logging.root.handlers.clear()": "not logging.root.handlers",
+    "translation.activate('de')": "translation.get_language() == 'de'",
+    "timezone.activate('Asia/Tokyo')": "timezone.get_current_timezone_name() == 'Asia/Tokyo'",
+    "random.seed(1)": "random.random() == random.Random(1).random()",
+}
+LEFT = {
+    "": "",
+    "open('/dev/null')": "",  # nobody has it any more
+    "os.open('/dev/null', 0)": "the open file /dev/null",
+    "keep = socket.create_server(('127.0.0.1', 0))": "the open file socket",
+    "threading.Thread(target=time.sleep, args=(30,), name='odd', daemon=True).start()": (
+        "the thread odd"
+    ),
+    "subprocess.Popen(['sleep', '30'])": "a child process",
+    "subprocess.run(['true'])": "",
+}
+BEGIN = """
+import decimal, locale, logging, os, random, signal, socket, subprocess, sys, threading, time
+import warnings
+import django
+django.setup()
+from django.utils import timezone, translation
+from runs.engine.body_processes.leftovers import Before
+stdout, before = sys.stdout, locale.setlocale(locale.LC_ALL)
+logging.root.addHandler(logging.NullHandler())
+known = Before()
+"""
+
+
+def said(lines: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + textwrap.dedent(lines)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
+
+
+def test_whatever_is_changed_is_put_back():
+    lines = []
+    for change, sign in CHANGES.items():
+        lines += [
+            "known.begin()",
+            change,
+            f"changed = {sign}",
+            "left = known.put_back()",
+            f"print({change!r}, changed, {sign}, left or 'nothing', sep=' | ', file=stdout)",
+        ]
+    found = [line.split(" | ")[1:] for line in said("\n".join(lines))]
+    # the locale of a machine may be that one from the start
+    wanted = [["True", "False", "nothing"] for _ in CHANGES]
+    place = list(CHANGES).index("locale.setlocale(locale.LC_ALL, 'C.UTF-8')")
+    found[place][0] = "True"
+    assert dict(zip(CHANGES, found, strict=True)) == dict(zip(CHANGES, wanted, strict=True))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells of open files")
+def test_what_cannot_be_put_back_is_told():
+    for body, wanted in LEFT.items():
+        (found,) = said(
+            f"known.begin()\n{body}\nprint(known.put_back() or 'nothing', flush=True)\nos._exit(0)"
+        )
+        assert found.startswith(wanted or "nothing"), (body, found)
+
+
+def test_an_engines_thread_that_begins_meanwhile_is_no_leftover():
+    (found,) = said(
+        "known.begin()\n"
+        "threading.Thread(target=time.sleep, args=(9,), name='live-sender', daemon=True).start()\n"
+        "print(known.put_back() or 'nothing')\nsys.stdout.flush()\nos._exit(0)"
+    )
+    assert found == "nothing"

@@ -1,0 +1,67 @@
+"""What becomes of a run whose step took its process along, or was ended with it."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from runs.engine.dispatch import dead_bodies
+from runs.models import Run
+from runs.workflows.base import Go
+from tests.conftest import drive, fresh, log_lines
+from tests.databases.whole import rows
+from tests.worlds import lost_worker
+from tests.worlds.scripted_step import order_that as order_that
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def claimed(order):
+    """Its run's id, and the epoch under which a worker holds it."""
+    lost_worker.claim(order.latest_run_id, now=timezone.now())
+    return order.latest_run_id, Run.objects.get(pk=order.latest_run_id).epoch
+
+
+def test_a_step_that_ends_its_process_is_tried_once_more_and_then_put_aside(make_order):
+    order = make_order()
+    assert dead_bodies.died(*claimed(order), 3) == [(order.latest_run_id, "steps")]
+    assert log_lines(order)[-1] == (
+        "Step planning ended its worker with code 3; it is tried again."
+    )
+    assert dead_bodies.died(*claimed(order), -11) == []
+    order = fresh(order)
+    assert (order.status, order.latest_run.failure_code) == ("failed", "incident")
+    assert order.latest_run.error == (
+        "Step planning ended its worker by signal 11 (SIGSEGV), 2 times in a row. The state before "
+        "it is kept; retry when the cause is found."
+    )
+
+
+def test_a_step_that_gets_through_starts_the_count_afresh(make_order):
+    order = make_order()
+    dead_bodies.died(*claimed(order), None)
+    assert "ended its worker; it" in log_lines(order)[-1]
+    assert drive(order).phase == "awaiting_plan_approval"
+    assert Run.objects.get().lost_attempts == 0
+
+
+def test_one_that_was_ended_because_its_time_was_up_has_failed(make_order):
+    order = make_order()
+    assert dead_bodies.timed_out(*claimed(order)) == []
+    assert fresh(order).latest_run.failure_code == "timeout"
+
+
+def test_it_is_tried_again_where_its_template_says_so(order_that):
+    order = order_that(lambda state, context: Go(), retry={"attempts": 2, "base": 5, "cap": 60})
+    dead_bodies.timed_out(*claimed(order))
+    run = fresh(order).latest_run
+    assert (run.status, run.attempts) == ("pending", 1)
+
+
+def test_a_run_that_is_anothers_by_now_is_left_alone(make_order):
+    order = make_order()
+    run_id, epoch = claimed(order)
+    before = rows()
+    assert dead_bodies.died(run_id, epoch - 1, 3) == []
+    assert dead_bodies.timed_out(run_id, epoch - 1) == []
+    assert rows() == before
