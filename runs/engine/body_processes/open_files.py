@@ -66,8 +66,9 @@ def _next_free() -> int:
 
 
 def _all() -> set[int]:
+    own = _next_free()  # the number under which the folder itself is read
     try:
-        return {int(name) for name in os.listdir(FOLDER)}
+        return {int(name) for name in os.listdir(FOLDER)} - {own}
     except OSError:  # a system without it, or no number is free
         return set()
 

@@ -16,7 +16,7 @@ CHANGES = {
     "os.environ['LEFT'] = 'x'": "'LEFT' in os.environ",
     "os.environ.clear()": "not os.environ",
     "os.chdir('/tmp')": "os.getcwd() == '/tmp'",
-    "os.umask(0)": "os.umask(os.umask(0o22)) == 0",
+    "os.umask(0)": "mask() == 0",
     "sys.path.insert(0, '/left')": "'/left' in sys.path",
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)": (
         "signal.getsignal(signal.SIGTERM) == signal.SIG_IGN"
@@ -46,13 +46,14 @@ LEFT = {
     "subprocess.Popen(['sleep', '30'])": "a child process",
     "subprocess.run(['true'])": "",
 }
+TELL = "print(known.put_back() or 'nothing', flush=True)\\nos._exit(0)"
 BEGIN = """
 import decimal, locale, logging, os, random, signal, socket, subprocess, sys, threading, time
 import warnings
 import django
 django.setup()
 from django.utils import timezone, translation
-from runs.engine.body_processes.leftovers import Before
+from runs.engine.body_processes.leftovers import Before, _mask as mask
 stdout, before = sys.stdout, locale.setlocale(locale.LC_ALL)
 logging.root.addHandler(logging.NullHandler())
 known = Before()
@@ -92,9 +93,7 @@ def test_whatever_is_changed_is_put_back():
 @pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells of open files")
 def test_what_cannot_be_put_back_is_told():
     for body, wanted in LEFT.items():
-        (found,) = said(
-            f"known.begin()\n{body}\nprint(known.put_back() or 'nothing', flush=True)\nos._exit(0)"
-        )
+        (found,) = said(f"known.begin()\n{body}\n{TELL}")
         assert found.startswith(wanted or "nothing"), (body, found)
 
 
@@ -102,6 +101,6 @@ def test_an_engines_thread_that_begins_meanwhile_is_no_leftover():
     (found,) = said(
         "known.begin()\n"
         "threading.Thread(target=time.sleep, args=(9,), name='live-sender', daemon=True).start()\n"
-        "print(known.put_back() or 'nothing')\nsys.stdout.flush()\nos._exit(0)"
+        + TELL
     )
     assert found == "nothing"

@@ -52,7 +52,10 @@ def test_one_that_was_ended_because_its_time_was_up_has_failed(make_order):
 
 
 def test_it_is_tried_again_where_its_template_says_so(order_that):
-    order = order_that(lambda state, context: Go(), retry={"attempts": 2, "base": 5, "cap": 60})
+    order = order_that(
+        lambda state, context: Go(),
+        retry={"attempts": 2, "base": 5, "cap": 60, "errors": ["timeout"]},
+    )
     dead_bodies.timed_out(*claimed(order))
     run = fresh(order).latest_run
     assert (run.status, run.attempts) == ("pending", 1)
