@@ -46,7 +46,7 @@ LEFT = {
     "subprocess.Popen(['sleep', '30'])": "a child process",
     "subprocess.run(['true'])": "",
 }
-TELL = "print(known.put_back() or 'nothing', flush=True)\\nos._exit(0)"
+TELL = "print(known.put_back() or 'nothing', flush=True)\nos._exit(0)"
 BEGIN = """
 import decimal, locale, logging, os, random, signal, socket, subprocess, sys, threading, time
 import warnings

@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from runs.engine.dispatch import dead_bodies
 from runs.models import Run
-from runs.workflows.base import Go
 from tests.conftest import drive, fresh, log_lines
 from tests.databases.whole import rows
 from tests.worlds import lost_worker
@@ -52,13 +51,14 @@ def test_one_that_was_ended_because_its_time_was_up_has_failed(make_order):
 
 
 def test_it_is_tried_again_where_its_template_says_so(order_that):
-    order = order_that(
-        lambda state, context: Go(),
-        retry={"attempts": 2, "base": 5, "cap": 60, "errors": ["timeout"]},
-    )
-    dead_bodies.timed_out(*claimed(order))
+    def fails(state, context):
+        raise ConnectionError("no")
+
+    order = drive(order_that(fails, retry={"attempts": 3, "base": 5, "cap": 60}))
+    Run.objects.update(due_at=timezone.now())
+    assert dead_bodies.timed_out(*claimed(order)) == []
     run = fresh(order).latest_run
-    assert (run.status, run.attempts) == ("pending", 1)
+    assert (run.status, run.attempts) == ("pending", 2)
 
 
 def test_a_run_that_is_anothers_by_now_is_left_alone(make_order):
