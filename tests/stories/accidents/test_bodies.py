@@ -1,6 +1,6 @@
 """Steps that do what steps should not: each ends as it should, others go on, and nothing is left.
 
-The table of `tests.servers.misbehaving` × cancelled, out of time, worker stopped, host lost, in
+The table of `tests.worlds.misbehaving` × cancelled, out of time, worker stopped, host lost, in
 every kind of worker.
 """
 
@@ -18,7 +18,7 @@ import pytest
 
 from tests.databases import copies
 from tests.databases.copies import PEOPLE, TEMPLATES, TOKENS
-from tests.servers.misbehaving import FALLING, LEAVING, UNENDING
+from tests.worlds.misbehaving import FALLING, LEAVING, UNENDING
 from tests.servers.stack import Stack, until
 from tests.stories.conftest import make_stack
 
@@ -46,7 +46,7 @@ class Misbehaving:
         self.ledger = stack.folder / "bodies"
         self.ledger.mkdir()
         stack.environment |= {
-            "WAYSTATION_WORKFLOWS": "+tests.servers.misbehaving",
+            "WAYSTATION_WORKFLOWS": "+tests.worlds.misbehaving",
             "TEST_LEDGER": str(self.ledger),
             "WAYSTATION_STEP_GRACE": str(GRACE),
             "WAYSTATION_STEP_MEMORY": "300000000",

@@ -1,0 +1,1 @@
+"""Tests of `runs.engine.body_processes`: how bodies are ended, and what they leave behind."""

@@ -1,0 +1,1 @@
+"""Tests of `runs.engine.dispatch`: how a worker has runs taken up."""
