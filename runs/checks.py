@@ -35,25 +35,28 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 
 
 @register("runs", deploy=True)
+def memory(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether the memory of a step can be bounded here."""
+    if not settings.WAYSTATION_STEP_MEMORY or sys.platform.startswith("linux"):
+        return []
+    words = "WAYSTATION_STEP_MEMORY bounds nothing on this system: only Linux counts it."
+    return [Warning(words, id="runs.W004")]
+
+
+@register("runs", deploy=True)
 def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """Whether a program can be run behind it on this machine; that is tried."""
-    messages: list[CheckMessage] = []
-    if settings.WAYSTATION_STEP_MEMORY and not sys.platform.startswith("linux"):
-        messages.append(
-            Warning("WAYSTATION_STEP_MEMORY bounds nothing on this system.", id="runs.W004")
-        )
     wall = settings.WAYSTATION_COMMAND_SANDBOX
     if not wall or sandbox.wrong(wall):
-        return messages
+        return []
     problem = sandbox.trial(wall, search_path=os.environ.get("PATH", os.defpath))
     if not problem:
-        return messages
+        return []
     hint = (
         "Where workers run in containers, these must allow user namespaces; see "
         "docs/how-to/sandbox.md."
     )
     return [
-        *messages,
         Error(
             f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {problem}",
             hint=hint,

@@ -18,9 +18,9 @@ import pytest
 
 from tests.databases import copies
 from tests.databases.copies import PEOPLE, TEMPLATES, TOKENS
-from tests.worlds.misbehaving import FALLING, LEAVING, UNENDING
 from tests.servers.stack import Stack, until
 from tests.stories.conftest import make_stack
+from tests.worlds.misbehaving import FALLING, LEAVING, UNENDING
 
 pytestmark = [
     pytest.mark.stack,
