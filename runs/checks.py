@@ -5,7 +5,7 @@ worker, and by `manage.py check`.
 from __future__ import annotations
 
 import os
-import sys
+import platform
 from typing import Any
 
 from django.conf import settings
@@ -37,7 +37,7 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 @register("runs", deploy=True)
 def memory(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """Whether the memory of a step can be bounded here."""
-    if not settings.WAYSTATION_STEP_MEMORY or sys.platform.startswith("linux"):
+    if not settings.WAYSTATION_STEP_MEMORY or platform.system() == "Linux":
         return []
     words = "WAYSTATION_STEP_MEMORY bounds nothing on this system: only Linux counts it."
     return [Warning(words, id="runs.W004")]

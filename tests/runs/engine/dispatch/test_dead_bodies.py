@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from django.utils import timezone
 
 from runs.engine.dispatch import dead_bodies
-from runs.models import Run
+from runs.models import Run, WorkOrder
 from tests.conftest import drive, fresh, log_lines
 from tests.databases.whole import rows
 from tests.worlds import lost_worker
@@ -15,7 +17,7 @@ from tests.worlds.scripted_step import order_that as order_that
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def claimed(order):
+def claimed(order: WorkOrder) -> tuple[uuid.UUID, int]:
     """Its run's id, and the epoch under which a worker holds it."""
     lost_worker.claim(order.latest_run_id, now=timezone.now())
     return order.latest_run_id, Run.objects.get(pk=order.latest_run_id).epoch
