@@ -245,6 +245,7 @@ def _parts_of(
         "ended_at": family.ended_at(steps),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "at_work": family.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,

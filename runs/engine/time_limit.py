@@ -9,15 +9,30 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
 from runs.engine.context.claimed_run import ClaimedRun
+from runs.workflows import registry
 from runs.workflows.base import StepFailed
+from runs.workflows.sequence import FrozenStep
 
 GRACE = 2.0
 """Seconds that a step which looks at `Context.check` gets to end by itself, its subprocesses with
 it.
 """
+
+
+def limit_of(step: FrozenStep) -> float:
+    """Seconds that one try of a step may take: what its template says, else what its own limits
+    need, and at least WAYSTATION_STEP_TIMEOUT.
+    """
+    own = step.get("timeout")
+    if own is not None:
+        return own
+    server = registry.traits_of(step["function"]).server
+    needs = server.seconds(step["config"], lambda name: getattr(settings, name))
+    return float(max(settings.WAYSTATION_STEP_TIMEOUT, needs))
 
 
 class StepTimeIsUp(BaseException):

@@ -199,6 +199,7 @@ def page_of(
         "artifacts": None if observer else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "at_work": family.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "runs": paging.in_order(
             Run.objects.filter(thread=thread).select_related("definition"),

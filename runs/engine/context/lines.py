@@ -1,5 +1,5 @@
-"""What a step writes to its run's log line by line (`Context.log`): gathered, so that a commit holds
-the lines of 50 ms or 100 of them, and of a flood the beginning is shown and all of it kept.
+"""What a step writes to its run's log line by line (`Context.log`): gathered, so that a commit
+holds the lines of 50 ms or 100 of them, and of a flood the beginning is shown and all of it kept.
 
 A line of a step that was quiet is written at once, in the thread that says it; lines that follow
 quickly wait for one another, and the writer of `streaming` takes what nothing follows.

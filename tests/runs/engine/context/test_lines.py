@@ -10,7 +10,6 @@ import pytest
 from checkpoints import store
 from checkpoints.models import Event
 from runs import definitions
-from runs.engine.context import streaming
 from runs.engine.context.lines import Lines, LongText
 from runs.models import Artifact, Run
 from runs.workflows.base import Context, Done, Outcome, State, StepFailed, Stopped
@@ -79,21 +78,20 @@ def test_a_line_of_a_quiet_step_is_written_before_the_call_returns():
     assert written == [["early"]]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_line_that_nothing_follows_is_written_by_itself():
     written: list[list[str]] = []
-    lines, done = gathered(written), threading.Event()
-    lines._write = lambda batch: (written.append([line["message"] for line in batch]), done.set())
+    second = threading.Event()
+
+    def write(batch):
+        written.append([line["message"] for line in batch])
+        if len(written) == 2:
+            second.set()
+
+    lines = Lines(write, lambda *_: None, shown=9, longest=1000)
     lines.add("first")
-    done.clear()
-    with streaming._changed:
-        streaming.announce(lines)  # as outside of a test's transaction
-    lines._waiting_lines.append({"message": "second", "level": "info"})
-    with streaming._changed:
-        streaming._waiting.add(lines)
-        streaming._ensure_writer()
-        streaming._changed.notify_all()
-    assert done.wait(10)
+    lines.add("second")
+    assert second.wait(10)
     assert written == [["first"], ["second"]]
 
 
