@@ -4,18 +4,15 @@ that is open, and the story so far.
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.models import Event, EventKind
 from hitl.models import Decision
 from hitl.views.common import place_of
 from hitl.views.story import output_of
-from runs.engine import time_limit
 from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import COMPLETED, LIVE, PAUSED, PENDING, RUNNING, STOPS
 from runs.workflows import sequence
@@ -127,27 +124,6 @@ def current_step(run: Run) -> str:
     if head is None:
         return ""
     return head.node_id if run.status == PAUSED else head.next_step or head.node_id
-
-
-def at_work(run: Run | None) -> dict[str, Any] | None:
-    """Since when the step of a running run works, and when its time is up at the latest; None where
-    no step works.
-    """
-    if run is None or run.status != RUNNING:
-        return None
-    began = (
-        Event.objects.filter(thread_id=run.thread_id, run_id=run.pk, kind=EventKind.STEP_STARTED)
-        .order_by("-seq")
-        .first()
-    )
-    if began is None or not isinstance(began.data, dict):
-        return None
-    name = began.data.get("step")
-    step = next((step for step in run.definition.steps if step["name"] == name), None)
-    if step is None:
-        return None
-    ends = began.at + dt.timedelta(seconds=time_limit.limit_of(step))
-    return {"since": began.at, "until": ends}
 
 
 def waiting_for(run: Run | None) -> dict[str, Any] | None:

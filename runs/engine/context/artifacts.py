@@ -35,7 +35,7 @@ def keep(
     content = codec.readable(text).encode()
     kept = cut(content, settings.WAYSTATION_ARTIFACT_BYTES)
     size = max(whole, len(content))
-    at = {"run_id": run.pk, "step": step, "loop_num": loop, "name": name[:100]}
+    at: dict[str, Any] = {"run_id": run.pk, "step": step, "loop_num": loop, "name": name[:100]}
     with transaction.atomic(durable=True):
         _check(run, len(kept), at)
         values = {

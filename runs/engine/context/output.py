@@ -72,7 +72,7 @@ class StepOutput:
                 self._lines = self._lines_of()
                 if self._over:  # a thread that the step left behind
                     self._lines.close()
-            if isinstance(self._last, OutputChannel):
+            if self._last is not None and not isinstance(self._last, Lines):
                 self._last.write()
             self._last = lines = self._lines
         lines.add(message, level=level, **data)

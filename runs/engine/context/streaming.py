@@ -167,7 +167,7 @@ def _write_for_all() -> None:
             _close()
 
 
-def _due() -> list[Chunks]:
+def _due() -> list[Gathered]:
     """Wait until something may be written; gives nothing where nothing was for a while."""
     with _changed:
         while True:

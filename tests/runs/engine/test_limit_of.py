@@ -39,21 +39,19 @@ def test_a_step_has_the_time_that_somebody_gave_it(settings, step, seconds):
     assert limit_of(step) == seconds
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_the_page_of_an_order_says_when_its_step_ends(order_that, ana):
-    pages = {}
+    pages: dict[str, str] = {}
     client = Client()
     client.force_login(ana)
 
     def look(state, context):
-        pages["during"] = client.get(f"/orders/{order.shown_id}/").content.decode()
-        thread = f"/threads/{order.thread.shown_id}/"
-        pages["thread"] = client.get(thread, follow=True).content.decode()
+        pages["during"] = client.get(f"/work-orders/{order.shown_id}/").content.decode()
         return Go()
 
     order = order_that(look, timeout=7200)
     drive(order)
-    after = client.get(f"/orders/{order.shown_id}/").content.decode()
+    after = client.get(f"/work-orders/{order.shown_id}/").content.decode()
     words = re.sub(r"\s+", " ", unescape(re.sub("<[^>]*>", "", pages["during"])))
     assert re.search(r"This step began just now and ends at .*, \d\d:\d\d at the latest\.", words)
     assert "This step began" not in after

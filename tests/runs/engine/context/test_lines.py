@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from runs.workflows.registry import step
 from tests.conftest import drive
 from tests.databases.whole import file_database as file_database
 
-BODY: list = []
+BODY: list[Callable[[Context], object]] = []
 
 
 @step("test.chatter")
@@ -144,7 +146,7 @@ def test_a_line_that_json_cannot_hold_takes_no_other_with_it():
 
 @pytest.mark.django_db
 def test_a_line_says_what_was_so_when_it_was_said():
-    written: list[dict] = []
+    written: list[dict[str, Any]] = []
     lines = Lines(written.extend, lambda *_: None, shown=9, longest=1000)
     lines.add("first")
     items = [1]

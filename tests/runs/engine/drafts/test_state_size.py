@@ -111,7 +111,8 @@ def test_the_size_is_known_without_another_look():
 
 def test_nobody_who_writes_without_a_bound_is_refused(order_that):
     order = drive(order_that(lambda state, context: Go()))
-    args = (order.thread_id, order.latest_run_id, {"text": "x" * 60_000}, Entry(status="active"))
+    run, state, entry = order.latest_run, {"text": "x" * 60_000}, Entry(status="active")
+    args = (order.thread_id, run.pk, state, entry)
     store.build(*args, parent=None, before=None)
     with pytest.raises(StateTooLarge):
         store.build(*args, parent=None, before=None, most=50_000)
