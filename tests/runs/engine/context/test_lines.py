@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from runs.workflows.registry import step
 from tests.conftest import drive
 from tests.databases.whole import file_database as file_database
 
-BODY: list[Callable[[Context], object]] = []
+BODY: list[Any] = []
 
 
 @step("test.chatter")
