@@ -59,6 +59,10 @@ WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_00
 """How much is kept of one text that a step keeps, such as an agent's output; of a longer one
 beginning and end.
 """
+WAYSTATION_ARTIFACTS_BYTES = int(env.number("WAYSTATION_ARTIFACTS_BYTES", 256_000_000))
+"""What all such texts of one run may come to; a step that would keep more fails. 0 is any size."""
+WAYSTATION_LOG_LINES = int(env.number("WAYSTATION_LOG_LINES", 2000, low=1))
+"""Lines that one execution of a step may write to its run's log; more are kept as an artifact."""
 WAYSTATION_WORKSPACE_BYTES = int(env.number("WAYSTATION_WORKSPACE_BYTES", 4_000_000_000))
 """What one order's workspace may grow to while programs work in it; 0 is any size."""
 WAYSTATION_WORKSPACES_BYTES = int(env.number("WAYSTATION_WORKSPACES_BYTES", 0))
@@ -89,12 +93,15 @@ is killed.
 """
 WAYSTATION_STEP_MEMORY = int(env.number("WAYSTATION_STEP_MEMORY", 2_000_000_000, low=0))
 """Bytes that a step may take in memory, on Linux; 0 is any number."""
-WAYSTATION_STEP_TIMEOUT = env.number("WAYSTATION_STEP_TIMEOUT", 3600, low=1)
 WAYSTATION_ON_CHANGE = env.one_of("WAYSTATION_ON_CHANGE", "continue", "hold")
 """What a run does at a step whose code has changed since the run was asked for: go on and say so,
 or wait for an operator. A workflow or a step may say otherwise (`on_change`)."""
 WAYSTATION_CLAIM_SECONDS = env.number("WAYSTATION_CLAIM_SECONDS", 900, low=1)
 """How long somebody who claims a question keeps others from answering it."""
+WAYSTATION_STEP_TIMEOUT = env.number("WAYSTATION_STEP_TIMEOUT", 3600, low=1)
+"""Seconds that one try of a step may take where its template does not say. An agent or a program
+whose own limits are longer gets the time of those.
+"""
 WAYSTATION_SLICE_SECONDS = env.number("WAYSTATION_SLICE_SECONDS", 10)
 """How long one task may take steps of one run before others get their turn."""
 WAYSTATION_PATIENCE_SECONDS = env.number("WAYSTATION_PATIENCE_SECONDS", 5)
@@ -187,6 +194,10 @@ WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
 """What one run may write in checkpoints before it is stopped; 0 is any amount.
 
 A template's `size_budget` may say otherwise.
+"""
+WAYSTATION_STATE_BYTES = int(env.number("WAYSTATION_STATE_BYTES", 64_000_000))
+"""What a state may come to, as canonical JSON; one that is larger is not recorded. 0 is any
+size.
 """
 WAYSTATION_CALENDARS = env.calendars(
     "WAYSTATION_CALENDARS",

@@ -429,15 +429,23 @@ class Loaded(NewIds):
     """What was written of one document."""
 
     thread: Thread = field(kw_only=True)
+    most: int = 0
+    """Bytes that one of its states may have; 0 is any size."""
     head: Checkpoint | None = None
 
 
 def load(
-    document: Document, names: NewIds, *, owner: AbstractBaseUser, team: Group | None = None
+    document: Document,
+    names: NewIds,
+    *,
+    owner: AbstractBaseUser,
+    team: Group | None = None,
+    most: int = 0,
 ) -> Loaded:
     """Write the memory's part of a document that `read` gave, as a new thread.
 
-    Call inside a transaction. Raises ImportRefused.
+    Call inside a transaction. Raises ImportRefused, and reducers.StateTooLarge for a state of more
+    than `most` bytes, where that is not 0.
 
     `names` is what `named` gave for the family that it belongs to.
     """
@@ -454,7 +462,7 @@ def load(
         last_seq=last,
         imported_at=clock.now(),
     )
-    loaded = Loaded(names.run_ids, names.names, thread=thread)
+    loaded = Loaded(names.run_ids, names.names, thread=thread, most=most)
     for content in blobs:
         store.put_blob(content)
     made = _write_checkpoints(document, order, loaded)
@@ -639,7 +647,13 @@ def _built(
     }
     entry = Entry(**{**values, "status": CheckpointStatus(row["status"])}, metadata=metadata)
     checkpoint = store.build(
-        loaded.thread.pk, loaded.run_ids[row["run_id"]], state, entry, parent=parent, before=before
+        loaded.thread.pk,
+        loaded.run_ids[row["run_id"]],
+        state,
+        entry,
+        parent=parent,
+        before=before,
+        most=loaded.most,
     )
     checkpoint.pk = ids.parse(Checkpoint.PREFIX, loaded.names[row["id"]])
     return checkpoint

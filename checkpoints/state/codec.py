@@ -532,6 +532,13 @@ def state_digest(value: State) -> str:
     return _digest_by_key(value)
 
 
+def size(value: State) -> int:
+    """About how many characters the canonical JSON of a whole state has; costs its keys, where its
+    digest was asked.
+    """
+    return 2 + sum(len(key) + 4 + part.size for key, part in parts_of(value).items())
+
+
 def weight(value: State) -> int:
     """About how many characters of a state are in no chunk: what a snapshot of it costs."""
     total = 0

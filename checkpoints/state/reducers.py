@@ -27,6 +27,22 @@ class MergeFailed(Exception):
     code = "merge_failed"
 
 
+class StateTooLarge(MergeFailed):
+    """With what was to be merged, the state would be larger than it may be; nothing was
+    written.
+    """
+
+    code = "state_too_large"
+
+    def __init__(self, size: int, most: int, key: str, part: int) -> None:
+        super().__init__(
+            f"The state would come to {size:,} bytes, of which {part:,} stand under {key!r}; it "
+            f"may have {most:,} (WAYSTATION_STATE_BYTES). Nothing of this was recorded, and the "
+            "state before is kept. Keep less in the state: what is large belongs into an artifact, "
+            "a file or a table of its own, and the state names it."
+        )
+
+
 def replace(old: Any, new: Any) -> Any:
     """The new value; what every key without a rule gets."""
     return new

@@ -38,7 +38,7 @@ from checkpoints.contract.base import CheckpointDamaged, Entry, StoreUnavailable
 from checkpoints.database import statements
 from checkpoints.models import Blob, Checkpoint, Chunk, JsonTextField, Thread
 from checkpoints.models.fields import demand
-from checkpoints.state import codec, encryption, redaction
+from checkpoints.state import codec, encryption, redaction, reducers
 from checkpoints.store import bodies, graph_state, upgrades
 from checkpoints.store.upgrades import SCHEMA_VERSION
 
@@ -73,12 +73,13 @@ def save(
     *,
     parent: Checkpoint | None,
     before: Mapping[str, Any] | None,
+    most: int = 0,
 ) -> Checkpoint:
     """Write a checkpoint and make it the thread's head.
 
     Call inside a transaction. Arguments and errors as for `build`.
     """
-    checkpoint = build(thread_id, run_id, state, entry, parent=parent, before=before)
+    checkpoint = build(thread_id, run_id, state, entry, parent=parent, before=before, most=most)
     insert(checkpoint)
     return checkpoint
 
@@ -104,17 +105,22 @@ def build(
     *,
     parent: Checkpoint | None,
     before: Mapping[str, Any] | None,
+    most: int = 0,
 ) -> Checkpoint:
     """An unsaved checkpoint: the delta against the parent where that is smaller, else a snapshot,
     which may write chunks of long lists.
 
     `before` is the parent's state where the caller has it in hand; without it a snapshot is
     written. With both states as `load` and `reducers.apply` give them (`codec.State`), it costs
-    what is new. Raises codec.NotJson, naming the key, for a state that JSON cannot hold.
+    what is new. Raises codec.NotJson, naming the key, for a state that JSON cannot hold, and
+    reducers.StateTooLarge for one of more than `most` bytes, where that is not 0, that is larger
+    than `before`.
     """
     was = None if before is None else codec.state(before)
     now = codec.state(state, was, redaction.names())
     digest = codec.state_digest(now)
+    if most:
+        _check_size(now, was, most)
     delta = _delta(now, was, parent)
     body, chunked = _snapshot(now) if delta is None else (delta, 0)
     depth = 0 if parent is None or delta is None else parent.depth + 1
@@ -141,6 +147,13 @@ def build(
     checkpoint.behind = 0 if parent is None or delta is None else parent.behind + len(delta)
     checkpoint.body = bodies.keep(thread_id, checkpoint.pk, body)
     return checkpoint
+
+
+def _check_size(now: codec.State, was: codec.State | None, most: int) -> None:
+    size = codec.size(now)
+    if size > most and (was is None or size > codec.size(was)):
+        key, part = max(codec.parts_of(now).items(), key=lambda item: item[1].size)
+        raise reducers.StateTooLarge(size, most, key, part.size)
 
 
 def _delta(

@@ -25,6 +25,7 @@ from checkpoints.database.people import User
 from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
+from checkpoints.state.reducers import StateTooLarge
 from hitl.decisions import review_bypass, services
 from hitl.models import STEP_AROUND, Decision, Via
 from hitl.threads import export as portable
@@ -363,7 +364,7 @@ class CheckpointForensics(CheckpointPages):
             )
         except forks.ReviewStands:
             raise
-        except (NothingToFork, store.CheckpointDamaged) as error:
+        except (NothingToFork, store.CheckpointDamaged, StateTooLarge) as error:
             form.add_error(None, str(error))
         else:
             words = (

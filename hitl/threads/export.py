@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
 
@@ -80,13 +81,16 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
     """Import a document that `export.read` gave, with those of its child runs, as threads of that
     owner; gives the first one's.
 
-    Raises portable.ImportRefused; then nothing is written.
+    Raises portable.ImportRefused, and reducers.StateTooLarge; then nothing is written.
     """
     with transaction.atomic():
         made = runs.plan(thread_document.family(document))
         documents = [runs.joined(one, made) for one in thread_document.family(document)]
         names = thread_document.named(documents)
-        loaded = [thread_document.load(one, names, owner=owner, team=team) for one in documents]
+        most = settings.WAYSTATION_STATE_BYTES
+        loaded = [
+            thread_document.load(one, names, owner=owner, team=team, most=most) for one in documents
+        ]
         runs.load(documents, loaded, made)
         for one, there in zip(documents, loaded, strict=True):
             runs.load_artifacts(one, there, made)

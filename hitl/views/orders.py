@@ -38,7 +38,7 @@ from runs.definitions.readiness import CannotRun
 from runs.definitions.rights import NotPermitted
 from runs.git.sources import BadSource
 from runs.models import Repository, Template, WorkOrder
-from runs.services import InputInvalid, OrdersStopped, priorities, resubmit
+from runs.services import InputInvalid, OrdersStopped, priorities, resubmit, step_times
 from runs.services import limits as work_limits
 from runs.states import RunEnded
 from runs.workflows.sequence import CANCEL
@@ -245,6 +245,7 @@ def _parts_of(
         "ended_at": family.ended_at(steps),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,

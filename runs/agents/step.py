@@ -9,13 +9,20 @@ from runs.agents import config, memory, model, templating
 from runs.agents.loop import Loop
 from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed
 from runs.workflows.prompts import with_feedback
-from runs.workflows.registry import step
+from runs.workflows.registry import Config, ServerSide, Setting, step
 
 
 def check(given: Mapping[str, Any]) -> None:
     """What is asked of a step template's configuration when it is saved. Raises ConfigInvalid."""
     config.check(given)
     model.check_address(given.get("base_url", ""))
+
+
+class TurnTime(ServerSide):
+    """An agent's turn may be given more time than steps usually have."""
+
+    def seconds(self, config: Config, setting: Setting) -> float:
+        return float(config.get("limits", {}).get("seconds", 0.0))
 
 
 @step(
@@ -32,6 +39,7 @@ def check(given: Mapping[str, Any]) -> None:
     uses_tools=True,
     loops=True,
     keeps=memory.KEEPS,
+    server=TurnTime(),
 )
 def agent(state: State, context: Context) -> Outcome:
     """One loop.

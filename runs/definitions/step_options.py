@@ -61,7 +61,10 @@ SCHEMA: dict[str, Any] = {
         },
         "timeout": {
             "title": "Seconds that one try may take",
-            "description": "No limit of its own where this is empty.",
+            "description": (
+                "Where this is empty, what WAYSTATION_STEP_TIMEOUT says, usually an hour; agents "
+                "and programs whose own limits are longer have the time of those."
+            ),
             "type": ["number", "null"],
             "exclusiveMinimum": 0,
             "maximum": 86400,

@@ -150,7 +150,13 @@ class _ChildRows:
             owner_id=above.thread.owner_id, team_id=above.thread.team_id, title=title, last_seq=1
         )
         self.checkpoint = store.build(
-            self.thread.pk, run.pk, values, entry_of(definition, begins), parent=None, before=None
+            self.thread.pk,
+            run.pk,
+            values,
+            entry_of(definition, begins),
+            parent=None,
+            before=None,
+            most=settings.WAYSTATION_STATE_BYTES,
         )
         self.thread.head_id = self.checkpoint.pk
         kind, data = created(self.checkpoint)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.conf import settings
+
 from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.events import log
@@ -85,7 +87,7 @@ def begin(
 ) -> Run:
     """Write a new run that waits for a worker, with its checkpoint and event.
 
-    Call inside a transaction; the nudge is the caller's.
+    Call inside a transaction; the nudge is the caller's. Raises reducers.StateTooLarge.
 
     Args:
         fields: further columns of the run.
@@ -108,6 +110,7 @@ def begin(
         entry_of(definition, start),
         parent=start.parent,
         before=start.before,
+        most=settings.WAYSTATION_STATE_BYTES,
     )
     log.append(thread.pk, run.pk, [created(checkpoint)])
     return run

@@ -16,12 +16,26 @@ from django.db import connection
 
 from runs.engine.body_processes import child as body_process
 from runs.engine.context.claimed_run import ClaimedRun
+from runs.workflows import registry, sequence
 from runs.workflows.base import StepFailed
+from runs.workflows.sequence import FrozenStep
 
 GRACE = 2.0
 """Seconds that a step which looks at `Context.check` gets to end by itself, its subprocesses with
 it.
 """
+
+
+def limit_of(step: FrozenStep) -> float:
+    """Seconds that one try of a step may take: what its template says, else what its own limits
+    need, and at least WAYSTATION_STEP_TIMEOUT.
+    """
+    own = step.get("timeout")
+    if own is not None:
+        return own
+    server = registry.traits_of(step["function"]).server
+    needs = server.seconds(step["config"], lambda name: getattr(settings, name))
+    return float(max(settings.WAYSTATION_STEP_TIMEOUT, needs))
 
 
 class StepTimeIsUp(BaseException):
@@ -31,15 +45,16 @@ class StepTimeIsUp(BaseException):
 
 
 def call(held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -> Any:
-    """Call `function`, in a thread of its own where it has a time limit.
+    """Call `function`, the body of the step at hand.
 
+    In a body process it has the step's limit; elsewhere `seconds`, if any, in a thread of its own.
     Raises StepFailed(code="timeout") when the time is up.
 
-    A step that never returns is left behind with TimeIsUp thrown into it; whatever it still tries
-    to write is refused, since the run's epoch moves on.
+    There a step that never returns is left behind with TimeIsUp thrown into it; whatever it still
+    tries to write is refused, since the run's epoch moves on.
     """
     if (process := body_process.here) is not None:
-        ends = seconds or settings.WAYSTATION_STEP_TIMEOUT
+        ends = limit_of(sequence.named(held.steps, held.at))
         held.deadline = time.monotonic() + ends
         try:
             return process.call(held.epoch, ends, function)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
+
 from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.events import log
@@ -115,7 +117,15 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
         metadata=waiting,
     )
     before = None if head is None else store.load(head)
-    checkpoint = store.save(thread.pk, run.pk, dict(asked.state), entry, parent=head, before=before)
+    checkpoint = store.save(
+        thread.pk,
+        run.pk,
+        dict(asked.state),
+        entry,
+        parent=head,
+        before=before,
+        most=settings.WAYSTATION_STATE_BYTES,
+    )
     facts = [[label, value] for label, value in asked.facts]
     pause = Pause.objects.create(
         run=run,

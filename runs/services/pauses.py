@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext
@@ -315,5 +316,11 @@ def _checkpoint(
         metadata=kept,
     )
     return store.build(
-        pause.run.thread_id, pause.run_id, state, entry, parent=pause.checkpoint, before=before
+        pause.run.thread_id,
+        pause.run_id,
+        state,
+        entry,
+        parent=pause.checkpoint,
+        before=before,
+        most=settings.WAYSTATION_STATE_BYTES,
     )

@@ -79,6 +79,12 @@ class ServerSide:
         The configuration is a completed one.
         """
 
+    def seconds(self, config: Config, setting: Setting) -> float:
+        """How long one try may take by the limits of the configuration's own, where those are
+        longer than WAYSTATION_STEP_TIMEOUT; a `timeout` of the template comes first.
+        """
+        return 0.0
+
     def lacks(self, config: Config, setting: Setting) -> Iterable[Lack]:
         """What this server lacks for it, for the pages that offer templates.
 

@@ -76,7 +76,7 @@ class FrozenStep(TypedDict):
     max_revisions: int
     retry: NotRequired[Retry]
     timeout: NotRequired[float | None]
-    """Seconds one try may take; None is without limit."""
+    """Seconds one try may take; None is the usual limit (`runs.engine.time_limit.limit_of`)."""
     skip_when: NotRequired[dict[str, object] | None]
     """JSON Schema: the step is passed over when the state fits it."""
     max_loops: NotRequired[int]

@@ -25,7 +25,7 @@ from django.db.models import Q
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.state import codec
-from checkpoints.state.reducers import MergeFailed
+from checkpoints.state.reducers import MergeFailed, StateTooLarge
 from hitl.decisions import answers, closing, step_up, visibility, voting
 from hitl.decisions.answers import Answer
 from hitl.decisions.deadlines import outcomes
@@ -138,6 +138,8 @@ def _record(judged: Sequence[_Judged]) -> list[Decision | Vote]:
                 runs.lock_for_answers([each.pause for each in judged])
             for each in judged:
                 recorded.append(_write(each))
+    except StateTooLarge as error:
+        raise AnswerInvalid({"input": [str(error)]}, error.code) from error
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.checks import OURS
 from checkpoints.database.people import User, active
 from checkpoints.export import thread_document
+from checkpoints.state.reducers import StateTooLarge
 from hitl.threads import export as whole
 
 LIMIT = 1_000_000_000
@@ -49,5 +50,5 @@ class Command(BaseCommand):
             return whole.load(document, owner=owner, team=team).thread.shown_id
         except OSError as error:
             raise CommandError(f"{name}: {error.strerror}; nothing was imported.") from error
-        except thread_document.ImportRefused as error:
+        except (thread_document.ImportRefused, StateTooLarge) as error:
             raise CommandError(f"{error} [{error.code}]") from error

@@ -32,7 +32,7 @@ from hitl.views.common import home_of, person, place_of
 from hitl.views.lists.bar import Listing
 from hitl.views.threads import chat
 from runs.models import Pause, Run, Template
-from runs.services import external_runs
+from runs.services import external_runs, step_times
 from runs.states import COMPLETED, LIVE, Lifecycle
 from runs.threads import turns as turns
 from runs.workflows import owned
@@ -199,6 +199,7 @@ def page_of(
         "artifacts": None if observer else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "runs": paging.in_order(
             Run.objects.filter(thread=thread).select_related("definition"),

@@ -61,6 +61,12 @@ class AllowedPrograms(ServerSide):
             )
             raise command_config.invalid("environment", text)
 
+    def seconds(self, config: Config, setting: Setting) -> float:
+        """A clone, the program or the agent, and the check of what it changed."""
+        usual = float(setting("WAYSTATION_COMMAND_SECONDS"))
+        works = max(config.get("seconds", usual), config.get("limits", {}).get("seconds", 0.0))
+        return float(setting("WAYSTATION_CLONE_SECONDS") + works + usual)
+
 
 @dataclass(frozen=True)
 class CodingAgent(AllowedPrograms):

@@ -2,36 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import BigIntegerField, Sum, Value
+from django.db.models.functions import Least
 
 from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.state import codec
 from runs.models import Artifact, Run
+from runs.workflows.base import StepFailed
 
 
 def keep(
-    run: Run, name: str, text: str, *, step: str, loop: int, require: Callable[[], None]
+    run: Run,
+    name: str,
+    text: str,
+    whole: int = 0,
+    *,
+    step: str,
+    loop: int,
+    require: Callable[[], None],
 ) -> None:
-    """Keep a text with the run, in a commit of its own, unless `require` raises."""
+    """Keep a text with the run, in a commit of its own, unless `require` raises.
+
+    `whole`: bytes of the text before its middle was left out, where it was. Raises StepFailed where
+    the run would keep more than it may.
+    """
     content = codec.readable(text).encode()
     kept = cut(content, settings.WAYSTATION_ARTIFACT_BYTES)
+    size = max(whole, len(content))
+    at: dict[str, Any] = {"run_id": run.pk, "step": step, "loop_num": loop, "name": name[:100]}
     with transaction.atomic(durable=True):
+        _check(run, len(kept), at)
         values = {
             "digest": store.put_blob(kept),
-            "size": len(content),
-            "cut": len(kept) < len(content),
+            "size": size,
+            "cut": len(kept) < size,
             "thread_id": run.thread_id,
             "created_at": clock.now(),
             "dropped_at": None,
         }
-        Artifact.objects.update_or_create(
-            run_id=run.pk, step=step, loop_num=loop, name=name[:100], defaults=values
-        )
+        Artifact.objects.update_or_create(**at, defaults=values)
         require()
+
+
+def _check(run: Run, more: int, at: Mapping[str, Any]) -> None:
+    """Raise StepFailed where the run's artifacts would be too large with so many bytes more, which
+    take the place of the artifact `at`.
+    """
+    most = settings.WAYSTATION_ARTIFACTS_BYTES
+    if not most:
+        return
+    kept = Least("size", Value(settings.WAYSTATION_ARTIFACT_BYTES, BigIntegerField()))
+    others = Artifact.objects.filter(run=run, dropped_at=None).exclude(**at)
+    size = (others.aggregate(size=Sum(kept))["size"] or 0) + more
+    if size > most:
+        raise StepFailed(
+            f"The artifacts of this run would come to {size:,} bytes; it may keep {most:,} "
+            "(WAYSTATION_ARTIFACTS_BYTES). Those that it kept before stay, and so does the state "
+            "before this step. Keep less, or ask an operator to raise the bound; a retry begins to "
+            "count anew.",
+            code="artifacts_too_large",
+        )
 
 
 def cut(content: bytes, limit: int) -> bytes:

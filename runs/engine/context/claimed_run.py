@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -238,9 +238,9 @@ class ClaimedRun:
         with transaction.atomic(durable=True):
             if tell is not None:
                 kind, data = tell(value)
-                self._append(EventKind(kind), data)
+                self._append([(EventKind(kind), data)])
             if unapproved:
-                self._append(EventKind.LOG, approvals.unapproved_effect(key))
+                self._append([(EventKind.LOG, approvals.unapproved_effect(key))])
             self._require()
             memo = Memo(
                 thread_id=self.run.thread_id,
@@ -278,12 +278,13 @@ class ClaimedRun:
         if not Run.objects.held(self.run.pk, self.epoch).exists():
             raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
 
-    def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
-        """A log line in its own small commit, so that it is seen while the step still works.
+    def write_lines(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Log lines in one small commit, so that they are seen while the step still works.
 
         Raises Stopped where the run is not ours.
         """
-        self.write_event(EventKind.LOG, {"message": message, "level": level, **data})
+        # whoever writes closes its connection, or keeps it
+        self._commit_events([(EventKind.LOG, line) for line in lines])
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit.
@@ -291,46 +292,53 @@ class ClaimedRun:
         Raises Stopped where the run is not ours.
         """
         # its writer keeps its connection
-        with endable.shielded():
-            self._commit_event(
-                EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop}
-            )
+        self._commit_events(
+            [(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})]
+        )
 
     def write_thought(self, text: str, *, step: str, loop: int) -> None:
         """The same of what it thinks aloud: without content, so that who knows of no thoughts takes
         them for no words.
         """
-        with endable.shielded():
-            self._commit_event(
-                EventKind.STREAMING_CHUNK,
-                {"content": "", "thinking": text, "step": step, "loop_num": loop},
-            )
+        data = {"content": "", "thinking": text, "step": step, "loop_num": loop}
+        self._commit_events([(EventKind.STREAMING_CHUNK, data)])
 
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
         with self._own_connection():
-            self._commit_event(kind, data)
+            self._commit_events([(kind, data)])
 
-    def _commit_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
-        with transaction.atomic(durable=True):
-            self._append(kind, data)
+    def _commit_events(self, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> None:
+        with endable.shielded(), transaction.atomic(durable=True):
+            self._append(facts)
             self._require()  # after the append, which waits for whoever is ending the run just now
 
-    def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+    def _append(self, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> None:
+        log.append(
+            self.run.thread_id, self.run.pk, [(kind, self._sayable(data)) for kind, data in facts]
+        )
+
+    def _sayable(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         readable = {
             key: codec.readable(value) if isinstance(value, str) else value
             for key, value in data.items()
         }
-        log.append(
-            self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **readable}))]
-        )
+        sayable: Mapping[str, Any] = self.scrub({"step": self.at, **readable})
+        return sayable
 
     def keep(self, name: str, text: str, *, step: str, loop: int) -> None:
-        """See `Context.keep`. Raises Stopped where the run is not ours."""
-        with endable.shielded():
-            artifacts.keep(
-                self.run, name, self.scrub(text), step=step, loop=loop, require=self._require
-            )
+        """See `Context.keep`. Raises Stopped where the run is not ours, and StepFailed where its
+        artifacts are too large.
+        """
+        self.keep_long(name, text, 0, step=step, loop=loop)
+
+    def keep_long(self, name: str, text: str, whole: int, *, step: str, loop: int) -> None:
+        """The same of a text of which `whole` bytes there were, and the middle is left out
+        already.
+        """
+        artifacts.keep(
+            self.run, name, self.scrub(text), whole, step=step, loop=loop, require=self._require
+        )
 
     def require_approval(
         self, of: str | Step, material: Any = None, *, optional: bool = False

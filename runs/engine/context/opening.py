@@ -14,8 +14,10 @@ from django.conf import settings
 from checkpoints import store
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine import approvals
+from runs.engine.body_processes import endable
 from runs.engine.context import delivery
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
+from runs.engine.context.lines import Lines
 from runs.engine.context.output import StepOutput
 from runs.git import housekeeping
 from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
@@ -33,9 +35,22 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
     number = loop_num(held.head, step["name"])
     at: dict[str, Any] = {"step": step["name"], "loop": number}
     speech = StepOutput(
-        held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at)
+        held.scrub,
+        say=partial(held.write_chunk, **at),
+        think=partial(held.write_thought, **at),
+        lines=lambda: Lines(
+            held.write_lines,
+            partial(held.keep_long, **at),
+            shown=settings.WAYSTATION_LOG_LINES,
+            longest=settings.WAYSTATION_ARTIFACT_BYTES,
+        ),
     )
 
+    def log(message: str, *, level: str = "info", **data: Any) -> None:
+        with held._own_connection():
+            speech.log(message, level=level, **data)
+
+    @endable.shielded()
     def emit(kind: str, data: Mapping[str, Any]) -> None:
         speech.flush()
         held.write_event(EventKind(kind), data)
@@ -51,8 +66,19 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
         if reviewed:
             held.require_approval("")
 
+    def once(key: str, function: Callable[[], Any], **more: Any) -> Any:
+        with endable.shielded():
+            speech.write_lines()
+        return held.once(key, function, flush=speech.flush, **more)
+
+    @endable.shielded()
+    def keep(name: str, text: str) -> None:
+        speech.flush()
+        held.keep(name, text, **at)
+
     def propose(wanted: PullRequestDraft) -> PullRequest:
         let_out()
+        speech.flush()
         return delivery.propose_at(held.repository, held.credential, wanted)
 
     with _workspace(held, order, let_out) as workspace, closing(speech):
@@ -67,12 +93,12 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             may_pass=step.get("may_pass", ""),
             sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
             order=order,
-            log=held.write_log,
-            stream=speech.say,
-            think=speech.think,
+            log=log,
+            stream=endable.shielded()(speech.say),
+            think=endable.shielded()(speech.think),
             emit=emit,
-            keep=partial(held.keep, **at),
-            once=partial(held.once, flush=speech.flush),
+            keep=keep,
+            once=once,
             recorded=held.recorded,
             check=held.check,
             workspace=workspace,

@@ -1,12 +1,15 @@
-"""What a step says, and what it thinks aloud: each without the secrets that it was given, both in
-the order in which they came.
+"""What a step says, what it thinks aloud, and the lines that it logs: each without the secrets that
+it was given, all in the order in which they came.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
 
+from runs.engine.context.lines import Lines
 from runs.engine.context.secret_filter import PiecewiseFilter, SecretFilter
 from runs.engine.context.streaming import Chunks
 
@@ -25,6 +28,10 @@ class OutputChannel:
         self._said.flush()
         self._chunks.flush()
 
+    def write(self) -> None:
+        """Write what was said, but for an end that may begin a secret: a line comes between."""
+        self._chunks.flush()
+
     def close(self) -> None:
         try:
             self._said.close()
@@ -33,16 +40,22 @@ class OutputChannel:
 
 
 class StepOutput:
-    """Both, made when the first of them is used: most steps say nothing. Before one begins, what
-    the other has said is written.
+    """All three, made when one of them is used: most steps say nothing. Before one begins, what
+    another has said is written.
     """
 
     def __init__(
-        self, scrub: SecretFilter, *, say: Callable[[str], None], think: Callable[[str], None]
+        self,
+        scrub: SecretFilter,
+        *,
+        say: Callable[[str], None],
+        think: Callable[[str], None],
+        lines: Callable[[], Lines],
     ) -> None:
-        self._scrub, self._say, self._think = scrub, say, think
+        self._scrub, self._say, self._think, self._lines_of = scrub, say, think, lines
         self._channels: tuple[OutputChannel, OutputChannel] | None = None
-        self._last: OutputChannel | None = None
+        self._lines: Lines | None = None
+        self._last: OutputChannel | Lines | None = None
         self._over = False
         self._turn = threading.Lock()
 
@@ -52,7 +65,25 @@ class StepOutput:
     def think(self, text: str) -> None:
         self._speak(1, text)
 
+    def log(self, message: str, *, level: str = "info", **data: Any) -> None:
+        """See `runs.workflows.base.Log`. Raises what writing an earlier line raised."""
+        with self._turn:
+            if self._lines is None:
+                self._lines = self._lines_of()
+                if self._over:  # a thread that the step left behind
+                    self._lines.close()
+            if self._last is not None and not isinstance(self._last, Lines):
+                self._last.write()
+            self._last = lines = self._lines
+        lines.add(message, level=level, **data)
+
+    def write_lines(self) -> None:
+        """Write the lines that wait."""
+        if self._lines is not None:
+            self._lines.flush()
+
     def flush(self) -> None:
+        self.write_lines()
         if self._channels is not None:
             words, thoughts = self._channels
             thoughts.flush()
@@ -62,17 +93,16 @@ class StepOutput:
         """`flush`, and hear nothing any more: the step is done."""
         with self._turn:
             self._over = True
-            if self._channels is None:
-                return
-            (words, thoughts), last = self._channels, self._last
-        try:
+            channels, lines, last = self._channels, self._lines, self._last
+        with ExitStack() as ending:  # from its end on: each is closed, whatever another raises
+            if lines is not None:
+                ending.callback(lines.close)
+            if channels is not None:
+                words, thoughts = channels
+                ending.callback(words.close)
+                ending.callback(thoughts.close)
             if last is not None:
-                last.flush()
-        finally:
-            try:
-                thoughts.close()
-            finally:
-                words.close()
+                ending.callback(last.flush)
 
     def _speak(self, which: int, text: str) -> None:
         if not text:

@@ -1,5 +1,5 @@
-"""What a step says while it works, token by token, on its way to the log: gathered, so that a
-commit is made at most every 50 ms.
+"""What a step says while it works, token by token and line by line (`lines`), on its way to the
+log: gathered, so that a commit is made at most every 50 ms.
 
 One thread per process writes for all of its steps, so a step never waits for a commit. Chunks are
 events like all others: numbered, replayed to who comes later, dropped with the log. They are in no
@@ -30,37 +30,20 @@ HELD_BACK = 1_000_000
 """Characters that may wait; a step that is faster than the database waits for it then."""
 
 _changed = threading.Condition()
-_waiting: set[Chunks] = set()
+_waiting: set[Gathered] = set()
 _writers: dict[int, threading.Thread] = {}
 
 
-class Chunks:
-    """What one execution of a step says.
+class Gathered:
+    """What one execution of a step hands over piece by piece, until it is written.
 
-    `write` commits a piece of it, and raises Stopped where the run is not ours any more.
+    A subclass says how the next part of what waits is written.
     """
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._pieces: list[str] = []
-        self._size = 0
+    def __init__(self) -> None:
         self._written_at = 0.0
         self._turn = threading.Lock()
         self._error: Exception | None = None
-
-    def add(self, text: str) -> None:
-        """Say something. Raises what writing an earlier piece raised."""
-        if not text:
-            return
-        with _changed:
-            _changed.wait_for(lambda: self._size < HELD_BACK or self._error is not None)
-            if self._error is not None:
-                raise self._error
-            self._pieces.append(text)
-            self._size += len(text)
-            _waiting.add(self)
-            _ensure_writer()
-            _changed.notify_all()
 
     def flush(self) -> None:
         """Write what waits, now and in this thread, so that what follows comes behind it.
@@ -68,9 +51,7 @@ class Chunks:
         Raises what writing raised.
         """
         self._drain()
-        with _changed:
-            if self._error is not None:
-                raise self._error
+        self._raise()
 
     def close(self) -> None:
         """`flush`, and hear nothing any more: the step is done."""
@@ -86,15 +67,64 @@ class Chunks:
     def due_in(self, now: float) -> float:
         return self._written_at + EVERY - now
 
+    def _raise(self) -> None:
+        with _changed:
+            if self._error is not None:
+                raise self._error
+
     def _drain(self) -> None:
         with self._turn:  # one at a time, so that pieces stay in order
-            while piece := self._next_piece():
-                try:
-                    self._write(piece)
-                # told to the step, whose thread this may not be
-                except Exception as error:  # noqa: BLE001
-                    self._fail(error)
-                    return
+            try:
+                while self._write_next():
+                    pass
+            # told to the step, whose thread this may not be
+            except Exception as error:  # noqa: BLE001
+                self._fail(error)
+
+    def _write_next(self) -> bool:
+        """Take a part of what waits and write it; False where nothing waited."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Drop what waits. Called with `_changed` held."""
+        raise NotImplementedError
+
+    def _fail(self, error: Exception) -> None:
+        with _changed:
+            self._error = error
+            self._forget()
+            _waiting.discard(self)
+            _changed.notify_all()
+
+
+class Chunks(Gathered):
+    """What one execution of a step says.
+
+    `write` commits a piece of it, and raises Stopped where the run is not ours any more.
+    """
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """Say something. Raises what writing an earlier piece raised."""
+        if not text:
+            return
+        with _changed:
+            _changed.wait_for(lambda: self._size < HELD_BACK or self._error is not None)
+            if self._error is not None:
+                raise self._error
+            self._pieces.append(text)
+            self._size += len(text)
+            announce(self)
+
+    def _write_next(self) -> bool:
+        if piece := self._next_piece():
+            self._write(piece)
+        return bool(piece)
 
     def _next_piece(self) -> str:
         with _changed:
@@ -107,12 +137,15 @@ class Chunks:
             _changed.notify_all()
         return piece
 
-    def _fail(self, error: Exception) -> None:
-        with _changed:
-            self._error = error
-            self._pieces, self._size = [], 0
-            _waiting.discard(self)
-            _changed.notify_all()
+    def _forget(self) -> None:
+        self._pieces, self._size = [], 0
+
+
+def announce(gathered: Gathered) -> None:
+    """Let the writer know that something waits. Call with `_changed` held."""
+    _waiting.add(gathered)
+    _ensure_writer()
+    _changed.notify_all()
 
 
 def _ensure_writer() -> None:
@@ -134,7 +167,7 @@ def _write_for_all() -> None:
             _close()
 
 
-def _due() -> list[Chunks]:
+def _due() -> list[Gathered]:
     """Wait until something may be written; gives nothing where nothing was for a while."""
     with _changed:
         while True:

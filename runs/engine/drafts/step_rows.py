@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Max
 
 from checkpoints import store
@@ -49,7 +50,7 @@ def after_step(
     A join belongs to the execution of the step that gathered: it adds no loop. One that asks
     `midway` goes on with the answer, under its key. Without `write` it is one that no table is to
     hold. Raises budget.Spent,
-    state_shape.StateInvalid.
+    reducers.StateTooLarge, state_shape.StateInvalid.
     """
     step, head = held.at, held.head
     state = reducers.apply(held.state, update, held.reducers)
@@ -89,7 +90,13 @@ def after_step(
         return _unwritten(held, entry), state
     parent, before = held.written
     checkpoint = store.build(
-        held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before
+        held.run.thread_id,
+        held.run.pk,
+        state,
+        entry,
+        parent=parent,
+        before=before,
+        most=settings.WAYSTATION_STATE_BYTES,
     )
     held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
     return checkpoint, state

@@ -16,6 +16,7 @@ from checkpoints.export.schema import document_schema
 from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.state import codec
+from checkpoints.state.reducers import StateTooLarge
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Import, Via
@@ -182,3 +183,11 @@ def test_a_circle_of_runs_is_history(document, zoe):
     one["parent"], other["parent"] = other["id"], one["id"]
     thread = bring_in(document, zoe)
     assert Run.objects.get(thread=thread).children.count() == 0
+
+
+def test_a_document_with_a_state_that_is_too_large_is_refused_whole(document, zoe, settings):
+    settings.WAYSTATION_STATE_BYTES = 10
+    threads = Thread.objects.count()
+    with pytest.raises(StateTooLarge):
+        bring_in(document, zoe)
+    assert Thread.objects.count() == threads

@@ -17,6 +17,7 @@ from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.context import opening, output
+from runs.engine.context.lines import Lines
 from runs.engine.context.secret_filter import SecretFilter
 from runs.workflows.base import Ask, Go, Report, Stopped
 from tests.conftest import fresh, pause_of
@@ -218,9 +219,14 @@ def test_nothing_is_made_for_a_step_before_it_asks_for_it(order_that, monkeypatc
 
 def test_what_a_step_says_after_its_end_is_not_heard_though_it_said_nothing_before():
     heard: list[str] = []
-    speech = output.StepOutput(SecretFilter(), say=heard.append, think=heard.append)
+    speech = output.StepOutput(
+        SecretFilter(),
+        say=heard.append,
+        think=heard.append,
+        lines=lambda: Lines(lambda _: None, lambda *_: None, shown=9, longest=1000),
+    )
     speech.close()
-    for speak in (speech.say, speech.think):
+    for speak in (speech.say, speech.think, speech.log):
         with pytest.raises(Stopped):
             speak("too late")
     assert heard == []

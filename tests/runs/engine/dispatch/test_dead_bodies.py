@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 def claimed(order: WorkOrder) -> tuple[uuid.UUID, int]:
     """Its run's id, and the epoch under which a worker holds it."""
+    assert order.latest_run_id
     lost_worker.claim(order.latest_run_id, now=timezone.now())
     return order.latest_run_id, Run.objects.get(pk=order.latest_run_id).epoch
 
