@@ -54,9 +54,11 @@ def _look_around(**_: Any) -> None:
 @worker_ready.connect
 def _show_worker(sender: Any, **_: Any) -> None:
     """From here on: its pool is there, and it takes messages."""
-    from runs.engine.workers import heartbeat  # here: as above
+    from project import without_broker  # here: as above
+    from runs.engine.workers import heartbeat
 
     heartbeat.show_worker(sender)
+    without_broker.begin(list(app.amqp.queues.consume_from), shutdown.stopping)
 
 
 @beat_init.connect

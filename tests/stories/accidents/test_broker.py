@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis as Client
 
 from runs.tasks import BREAKER_SECONDS
 from tests.databases.copies import TOKENS
@@ -82,6 +83,25 @@ def own(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow
         yield stack
     finally:
         stack.stop()
+
+
+def test_a_redis_that_is_full_holds_up_no_decision(own, redis):
+    """P3: at `maxmemory` with `noeviction` five decisions were accepted, and none moved for as long
+    as that lasted.
+    """
+    token = TOKENS["ana"]
+    waiting = [own.begin("slow-asking", token) for _ in range(3)]
+    for order in waiting:
+        own.paused(order, token, "awaiting_plan_approval")
+    with Client(port=redis.port) as client:
+        client.config_set("maxmemory", 1)
+        try:
+            for order in waiting:
+                own.answer(order, token, "approve")
+            for order in waiting:
+                own.ended(order, token)
+        finally:
+            client.config_set("maxmemory", 0)
 
 
 @pytest.mark.parametrize(
