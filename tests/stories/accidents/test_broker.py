@@ -149,7 +149,6 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_
 
         until(a_send_failed, what="the first send to fail")
         later = timed("submit while the breaker is open", lambda: own.begin("slow-asking", token))
-        assert own.order(waiting, token)["status"] == own.order(fresh, token)["status"] == "pending"
     finally:
         getattr(redis, comes_back)()
     back = time.monotonic()
