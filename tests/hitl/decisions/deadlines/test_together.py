@@ -9,10 +9,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from checkpoints.database import locks
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
 from hitl.decisions.deadlines import outcomes, together
 from hitl.decisions.services import Answer
+from hitl.ledger import chain
 from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs.models import Pause
@@ -99,14 +101,14 @@ def test_who_answers_meanwhile_wins_and_the_others_end_all_the_same(due, ana, mo
     """P1: no lock is held while a batch is made, so the person does not wait for it."""
     orders, now = due
     first = pause_of(orders[0])
-    said = []
+    said: list[object] = []
 
     def answer():
         if not said:
             said.append(services.decide(first.pk, Answer("approve", Via.PAGE), by=ana))
 
     # the answer comes after the questions were read; the deadline is in the tests' future
-    free = outcomes.locks.free
+    free = locks.free
     if moment == "while it is made":
         apart = runs_together.apart
 
@@ -122,10 +124,10 @@ def test_who_answers_meanwhile_wins_and_the_others_end_all_the_same(due, ana, mo
             found = free(model, keys)
             seen = list(Pause.objects.due(now=now).answerable().filter(pk__in=found))
             answer()
-            monkeypatch.setattr(outcomes.together, "act", partial(_acted_on, seen, together.act))
+            monkeypatch.setattr(together, "act", partial(_acted_on, seen, together.act))
             return found
 
-        monkeypatch.setattr(outcomes.locks, "free", looked)
+        monkeypatch.setattr(locks, "free", looked)
     outcomes.fire_due(now=now)
     assert statuses(orders) == [
         "pending",
@@ -168,7 +170,7 @@ def test_one_that_is_damaged_holds_up_no_other(due, monkeypatch):
 def test_where_the_ledger_cannot_be_written_nothing_of_a_batch_is(due, monkeypatch):
     orders, now = due
     monkeypatch.setattr(
-        together.chain, "append_all", lambda decisions: (_ for _ in ()).throw(RuntimeError("full"))
+        chain, "append_all", lambda decisions: (_ for _ in ()).throw(RuntimeError("full"))
     )
     read = list(Pause.objects.due(now=now).answerable())
     assert together.act(read, now=now) == set()
