@@ -2,9 +2,9 @@
 on answering (P3).
 
 `DEADLINES_DUE` says how many. A quarter each expires, is cancelled, is approved by silence, and is
-escalated. The sweep runs as its task does, batch after batch, in a thread of this process beside
-the one that answers, so what it costs an answer is more than with processes. How busy the machine
-is besides is told as its load.
+escalated; `DEADLINES_OUTCOMES=expire,cancel` names others. The sweep runs as its task does, batch
+after batch, in a thread of this process beside the one that answers, so what it costs an answer is
+more than with processes. How busy the machine is besides is told as its load.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DUE = int(os.environ.get("DEADLINES_DUE", "10000"))
 ANSWERS, AT_ONCE = 300, 1_000
 SLOWEST = 2_000.0
 """Milliseconds that an answer may take at the 99th percentile (P3)."""
-OUTCOMES = ("expire", "cancel", "approve", "escalate")
+OUTCOMES = os.environ.get("DEADLINES_OUTCOMES", "expire,cancel,approve,escalate").split(",")
 LATER = dt.timedelta(days=1)
 
 

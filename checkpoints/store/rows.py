@@ -455,13 +455,24 @@ def blobs_of(checkpoint: Checkpoint) -> set[str]:
 
 def put_blob(content: bytes) -> str:
     """Keep `content` once and give its digest. Call inside a transaction."""
-    key = codec.digest(content)
-    blob = Blob(digest=key, content=zlib.compress(content, 6), size=len(content))
+    return put_blobs([content])[0]
+
+
+def put_blobs(contents: Sequence[bytes]) -> list[str]:
+    """Keep each of these once, in one statement, and give their digests in order.
+
+    Call inside a transaction.
+    """
+    keys = [codec.digest(content) for content in contents]
+    blobs = [
+        Blob(digest=key, content=zlib.compress(content, 6), size=len(content))
+        for key, content in sorted(dict(zip(keys, contents, strict=True)).items())
+    ]
     # see keeping
     statements.execute(
-        [statements.upsert([blob], using=DEFAULT_DB_ALIAS, on=["digest"], update=["touched_at"])]
+        [statements.upsert(blobs, using=DEFAULT_DB_ALIAS, on=["digest"], update=["touched_at"])]
     )
-    return key
+    return keys
 
 
 def get_blob(key: str) -> bytes:

@@ -40,8 +40,17 @@ def by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> D
     Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close`
     raises else.
     """
+    decision = decided_by_policy(pause, action=action, feedback=feedback, at=at)
+    chain.append(decision)
+    return decision
+
+
+def decided_by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> Decision:
+    """`by_policy` without the decision's place in its ledger: whoever calls gives it one, at the
+    end of this transaction.
+    """
     answer = Answer(action, Via.POLICY, feedback=feedback)
-    return close(
+    return _closed(
         pause,
         answer,
         by=None,
@@ -79,6 +88,22 @@ def close(
 
     Call inside a transaction; `while_` is as for `Resumption`.
     """
+    decision = _closed(pause, answer, by=by, seat=seat, votes=votes, at=at, while_=while_)
+    chain.append(decision)  # last: the ledger's row stays locked until the commit
+    return decision
+
+
+def _closed(
+    pause: Pause,
+    answer: Answer,
+    *,
+    by: Actor | None,
+    seat: Actor | None,
+    votes: list[Vote],
+    at: dt.datetime,
+    while_: runs.While,
+) -> Decision:
+    """`close`, but for the decision's place in its ledger, which comes last."""
     action, payload = answer.action, answer.payload
     decision = Decision(
         pause=pause,
@@ -129,5 +154,4 @@ def close(
         details=details,
     )
     runs.resume(pause, resumption)
-    chain.append(decision)  # last: the ledger's row stays locked until the commit
     return decision

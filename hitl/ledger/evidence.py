@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from checkpoints import store
@@ -55,7 +56,16 @@ def of(pause: Pause, *, early_at: dt.datetime | None = None) -> dict[str, Any]:
 
 def keep(pause: Pause, *, early_at: dt.datetime | None = None) -> str:
     """Keep the document of a question and give its digest. Call inside a transaction."""
-    return store.put_blob(codec.encode(of(pause, early_at=early_at)).encode())
+    return keep_all([(pause, early_at)])[0]
+
+
+def keep_all(asked: Sequence[tuple[Pause, dt.datetime | None]]) -> list[str]:
+    """Keep the documents of questions, each as `of` has it, and give their digests in order.
+
+    Call inside a transaction.
+    """
+    documents = [of(pause, early_at=early_at) for pause, early_at in asked]
+    return store.put_blobs([codec.encode(document).encode() for document in documents])
 
 
 def load(decision: Decision) -> dict[str, Any]:

@@ -27,9 +27,13 @@ Say = Callable[[str], None]
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 PROCESSES: dict[str, tuple[str, ...]] = {
     "web": ("daphne", "-b", "{host}", "-p", "{port}", "project.asgi:application"),
+    "control": (  # no step takes its threads, however long: what is due is looked at in time
+        *("celery", "-A", "project", "worker", "--pool=threads", "--concurrency=4"),
+        *("--queues=control,outbound", "--hostname={name}@%h", *QUIET),
+    ),
     "worker": (
         *("celery", "-A", "project", "worker", "--pool=threads", "--concurrency={concurrency}"),
-        *("--queues=control,steps,outbound", "--hostname={name}@%h", *QUIET),
+        *("--queues=steps", "--hostname={name}@%h", *QUIET),
     ),
     "agents": (
         *("celery", "-A", "project", "worker", "--queues=agents", "--hostname={name}@%h", *QUIET),

@@ -180,7 +180,8 @@ def cancel_asking(pause: Pause, *, by: str, first: Events, code: FailureCode) ->
 
     Call inside the transaction that closed the question.
     """
-    if locks.below(pause.run):
+    # where something gathers, runs with others below were left out (`runs.services.together`)
+    if commit.current() is None and locks.below(pause.run):
         return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
     message = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
     facts: Events = [

@@ -23,6 +23,7 @@ from checkpoints.store import Entry
 from checkpoints.store.prepared_queries import PreparedUpdate, Value
 from runs import hints
 from runs.engine import approvals, commit, ending
+from runs.engine.commit.gathering import Closing
 from runs.engine.drafts.events import EventDraft, asked, created, line, sleeping, unkept
 from runs.models import Pause
 from runs.services import forks
@@ -122,8 +123,12 @@ def _closing(condition: Callable[..., Q], *kinds: type[Value]) -> PreparedUpdate
 def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: While) -> None:
     """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more.
 
-    Call inside a transaction.
+    Call inside a transaction. While something gathers, it is noted, for `unmoved` alone.
     """
+    if (gathered := commit.current()) is not None:
+        assert while_.condition is _as_read  # the one that is looked at for all together
+        gathered.closings.append(Closing(pause, status, at))
+        return
     closing = _closing(while_.condition, *map(type, while_.values))
     if not closing.run(pause.pk, status.value, at, clock.now(), *while_.values):
         raise PauseClosed(gettext("%(shown_id)s has been answered") % {"shown_id": pause.shown_id})
@@ -268,6 +273,11 @@ def expire(pause: Pause, *, now: dt.datetime) -> None:
     Raises PauseClosed where it was answered, or its deadline moved, since it was read; nothing is
     written then.
     """
+    expire_within(pause, now=now)
+
+
+def expire_within(pause: Pause, *, now: dt.datetime) -> None:
+    """`expire`, inside a transaction."""
     assert pause.deadline_at is not None and pause.deadline_at <= now  # noqa: PT018  # never early
     close_pause(
         pause,
@@ -285,7 +295,10 @@ def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
         )
     for run_id, queue in woken:
         nudge_on_commit(run_id, queue)
-    next_turn_on_commit(pause.run.thread_id)
+    if (gathered := commit.current()) is not None:
+        gathered.ended_on.append(pause.run.thread_id)
+    else:
+        next_turn_on_commit(pause.run.thread_id)
 
 
 def _checkpoint(

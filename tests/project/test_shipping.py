@@ -60,6 +60,45 @@ def test_each_process_of_compose_is_locked_down_and_known_to_the_entrypoint():
     assert services["database"]["healthcheck"]["test"][:3] == ["CMD", "pg_isready", "-h"]
 
 
+def _taken(command: str) -> set[str]:
+    """The queues that a worker's command takes."""
+    return set("".join(re.findall(r"--queues=(\S+)", command)).split(",")) - {""}
+
+
+def _recipes() -> dict[str, list[set[str]]]:
+    """What each process takes, by the file that starts it."""
+    procfile = (ROOT / "Procfile").read_text().splitlines()
+    services = yaml.safe_load((SHIPPING / "compose.yaml").read_text())["services"]
+    composed = [one["command"][0] for one in services.values() if "build" in one]
+    started = re.compile(r"^ExecStart=\S+ manage\.py start (\S+)", re.MULTILINE)
+    units = [role for unit in UNITS for role in started.findall(unit.read_text())]
+    named = {
+        "compose": [" ".join(starting.PROCESSES[role]) for role in composed],
+        "systemd": [" ".join(starting.PROCESSES[role]) for role in units],
+        "Procfile": procfile,
+    }
+    return {name: [_taken(command) for command in commands] for name, commands in named.items()}
+
+
+def test_no_step_takes_the_threads_that_look_for_what_is_due():
+    """A deadline is not late by the length of somebody's steps (P8)."""
+    for name, processes in _recipes().items():
+        for queue in ("control", "outbound"):
+            takers = [taken for taken in processes if queue in taken]
+            assert takers and not any(taken & {"steps", "agents"} for taken in takers), name
+        assert set().union(*processes) >= {"control", "outbound", "steps", "agents"}, name
+
+
+def test_what_dies_is_started_again():
+    services = yaml.safe_load((SHIPPING / "compose.yaml").read_text())["services"]
+    assert {one["restart"] for one in services.values()} == {"unless-stopped"}
+    for unit in UNITS:
+        lines = unit.read_text().splitlines()
+        # and when the target starts or stops, so do its processes
+        assert {"Restart=always", "PartOf=waystation.target"} <= set(lines), unit.name
+        assert "WantedBy=waystation.target" in lines, unit.name
+
+
 def test_the_image_has_what_runs_and_no_more():
     said = DOCKERFILE.read_text()
     assert "USER 10001:10001" in said and "HEALTHCHECK" in said and "/livez" in said

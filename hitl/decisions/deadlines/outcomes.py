@@ -4,12 +4,14 @@ the deadline its rules answer.
 The deadline holds by itself, by the database's clock: past it nobody answers any more, sweep or
 none. Whoever comes too late lets the rules act right then (`meet`), as the sweep would.
 
-A sweep finds what is due by its row and lets it act, each question in a transaction of its own that
-begins with a compare-and-set: of two sweeps at once, of a sweep and an answer, one writes and the
-other writes nothing. What the rules need to know is read for several questions together, before;
-whatever has changed since is what the compare-and-set finds. After an outage people are reminded
-once, however many reminders were missed, and not at all where the deadline has passed too; of
-stages that were missed the last is reached at once.
+A sweep finds what is due by its row and lets it act. Each reminder and each escalation has a
+transaction of its own; the ends of several questions are written at once (`together`), and each
+alone where one of them stands in the way. Each begins with a compare-and-set: of two sweeps at
+once, of a sweep and an answer, one writes and the other writes nothing. What the rules need to know
+is read for several questions together, before; whatever has changed since is what the
+compare-and-set finds. After an outage people are reminded once, however many reminders were missed,
+and not at all where the deadline has passed too; of stages that were missed the last is reached at
+once.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
 from hitl.decisions import closing, notifications
+from hitl.decisions.deadlines import together
 from hitl.decisions.reviewers import policy
 from hitl.models import Snooze
 from hitl.models.outbound import Occasion
@@ -39,11 +42,10 @@ from runs import services as runs
 from runs.definitions import due_times
 from runs.models import Pause, PauseQuerySet
 from runs.services import PauseClosed
-from runs.workflows.sequence import APPROVE, CANCEL
 
 logger = logging.getLogger(__name__)
 
-BATCH = 25
+BATCH = 100
 """Questions that are read together: few enough to be as they were read by the time they act."""
 WINDOW = 500
 """Of so many that are due longest a sweep takes some."""
@@ -51,11 +53,6 @@ AGAIN = dt.timedelta(minutes=1)
 """When a question is looked at again whose rules could not act: others are not held up by it."""
 NAMED = 50
 """People that an event names."""
-SILENCE = {
-    APPROVE: "Nobody answered in time. The template says that silence approves; this is no vote.",
-    CANCEL: "Nobody answered in time. The template says that silence cancels.",
-}
-TIME_OVER = "Nobody answered in time. The step that asked says how the run goes on."
 
 
 def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int:
@@ -71,7 +68,11 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int
     keys = list(Pause.objects.due(now=now).values_list("pk", flat=True)[:WINDOW])
     place = min(int(share * len(keys)), max(0, len(keys) - limit))
     mine, asked = keys[place : place + limit], People()
-    for pause in Pause.objects.due(now=now).answerable().filter(pk__in=locks.free(Pause, mine)):
+    pauses = list(Pause.objects.due(now=now).answerable().filter(pk__in=locks.free(Pause, mine)))
+    done = together.act(pauses, now=now)
+    for pause in pauses:
+        if pause.pk in done:
+            continue
         with (
             RoundItem(logger, f"{pause.shown_id}, whose rules are to act,") as row,
             suppress(PauseClosed),
@@ -145,7 +146,7 @@ def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
         case "expire":
             runs.expire(pause, now=now)
         case action:
-            closing.by_policy(pause, action=action, feedback=SILENCE.get(action, TIME_OVER), at=now)
+            closing.by_policy(pause, action=action, feedback=together.said(action), at=now)
 
 
 def meet(pauses: PauseQuerySet) -> str:

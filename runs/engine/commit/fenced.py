@@ -19,7 +19,8 @@ from checkpoints.database import clock
 from checkpoints.events import live, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.state import codec, redaction
-from runs.engine.commit import group, statements
+from runs.engine.commit import gathering, group, statements
+from runs.engine.commit.gathering import NotedCommit
 from runs.engine.commit.statements import Fence, Write
 from runs.models import Run
 from runs.states import MOVES
@@ -35,6 +36,8 @@ def write(
     checkpoint: Checkpoint | None = None,
 ) -> bool:
     """Write all of it, or nothing and False where the fence does not hold.
+
+    While something gathers, note it and say True: `write_gathered` then says for all of them.
 
     Args:
         fields: what changes on the run's row; a status among them must be a move from the fence's.
@@ -57,6 +60,9 @@ def write(
         at=at,
         checkpoint=checkpoint,
     )
+    if (gathered := gathering.current()) is not None:
+        gathered.commits.append(NotedCommit(changes, facts))
+        return True
     told: list[log.Envelope]
     if connection.vendor != "postgresql":
         rows = _one_transaction(changes, facts)
@@ -68,10 +74,44 @@ def write(
         if last is None:
             return False
         told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
-    if told:
-        size = sum(len(text) for _, text in texts)
-        live.hint_on_commit(run.thread_id, told[-1]["seq"], told, size=size)
+    _announce(changes, told)
     return True
+
+
+def write_gathered(commits: Sequence[NotedCommit]) -> bool:
+    """Write what was noted, each of another run, in one statement for each shape.
+
+    False where a fence does not hold or a row is held by somebody: then roll back. Call inside a
+    transaction.
+    """
+    if connection.vendor != "postgresql":
+        for noted in commits:
+            rows = _one_transaction(noted.write, noted.facts)
+            if rows is None:
+                return False
+            _announce(noted.write, [log.envelope(row) for row in rows])
+        return True
+    alike: dict[statements.Shape, list[NotedCommit]] = {}
+    for noted in commits:
+        alike.setdefault(noted.write.shape, []).append(noted)
+    for some in alike.values():
+        written = statements.several([noted.write for noted in some])
+        if len(written) < len(some):
+            return False
+        for write, facts in some:
+            first = written[write.run_id] - len(facts) + 1
+            _announce(
+                write,
+                log.envelopes(write.thread_id, write.run_id, facts, first=first, at=write.at),
+            )
+    return True
+
+
+def _announce(write: Write, told: list[log.Envelope]) -> None:
+    """Tell those who watch, once the transaction commits."""
+    if told:
+        size = sum(len(text) for _, text in write.facts)
+        live.hint_on_commit(write.thread_id, told[-1]["seq"], told, size=size)
 
 
 @transaction.atomic
