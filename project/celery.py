@@ -41,7 +41,7 @@ app.autodiscover_tasks(related_name="turn_tasks")
 def _look_around(**_: Any) -> None:
     checks.at_start(reach=True)
     runs_checks.at_start()
-    from project import bodies
+    from project.workers import bodies
     from runs.definitions import pictures, shipped
     from runs.engine.workers import clocks  # here: Django is not ready when this module is imported
 
@@ -54,7 +54,7 @@ def _look_around(**_: Any) -> None:
 @worker_ready.connect
 def _show_worker(sender: Any, **_: Any) -> None:
     """From here on: its pool is there, and it takes messages."""
-    from project import without_broker  # here: as above
+    from project.workers import without_broker  # here: as above
     from runs.engine.workers import heartbeat
 
     heartbeat.show_worker(sender)

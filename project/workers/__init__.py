@@ -1,0 +1,3 @@
+"""What a worker of this project begins beside Celery: body processes, and a look for work where the
+broker takes no messages.
+"""
