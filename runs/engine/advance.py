@@ -255,7 +255,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
 def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
-        with opening.opened(held, step) as opened:
+        with body_process.watched(), opening.opened(held, step) as opened:
             function = find(step["function"], step.get("function_version", 1))
             body = partial(bodies.call, partial(function, held.state, opened))
             outcome = time_limit.call(held, step.get("timeout"), body)

@@ -13,8 +13,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from django.conf import settings
@@ -42,6 +42,19 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 
 here: BodyProcess | None = None
 """Where this process is one."""
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Around a body, with what the engine opens for it and closes behind it."""
+    if here is None:
+        yield
+        return
+    here.begin()
+    try:
+        yield
+    finally:
+        here.look_back()
 
 
 def is_spoiled() -> bool:
@@ -85,16 +98,24 @@ class BodyProcess:
             self.say("done", error, self.spoiled)
         os._exit(0)
 
+    def begin(self) -> None:
+        if self._before is None:
+            self._before = Before()
+        self._before.begin()
+
+    def look_back(self) -> None:
+        """Whether the body left anything behind."""
+        assert self._before is not None
+        self.spoiled = self.spoiled or self._before.left()
+
     def call(self, epoch: int, seconds: float, function: Callable[[], Any]) -> Any:
         """Call a body, which may be ended from outside.
 
         Raises what it raises; StepFailed(code="timeout") when its time is up, and Stopped where it
         was ended because the run is not this worker's any more.
         """
-        if self._before is None:
-            self._before = Before()
+        assert self._before is not None  # `watched`
         ends = time.monotonic() + seconds
-        self._before.begin()
         self._slot.enter(epoch, ends)
         try:
             endable.begin()

@@ -59,11 +59,15 @@ class Before:
         self._files.begin()
 
     def put_back(self) -> str:
-        """Put back what was changed; gives what cannot be, "" where there is nothing."""
+        """Put back what was changed; gives why that failed, "" where it did not."""
         try:
             self._put_back()
         except Exception as error:  # noqa: BLE001  # a folder that is gone, a value of the author's
             return f"what cannot be put back: {error}"
+        return ""
+
+    def left(self) -> str:
+        """What was left behind since `begin`, "" where nothing was."""
         return _children() or self._left_threads() or self._files.left()
 
     def _put_back(self) -> None:
