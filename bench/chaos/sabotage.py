@@ -30,7 +30,7 @@ WISHES, STRUCK = "wishes", "struck"
 HEARTBEAT = "lease-heartbeat"
 """The thread whose session is not meant."""
 CALLS: dict[str, Callable[[Context], object]] = {
-    "log": lambda context: context.log("Struck here"),
+    "log": lambda context: _after_a_pause(lambda: context.log("Struck here")),
     "check": lambda context: _anew(context.check),
     "recorded": lambda context: context.recorded(["effect"]),
     "stream": lambda context: _aloud(context.stream, context),
@@ -205,6 +205,14 @@ def _say(wish: Wish, *, struck: bool) -> None:
     folder = Path(os.environ["CHAOS_LEDGERS"])
     (folder / f"{wish.name}.new").write_text(f"{wish.run} {wish.fence} {struck:d}")
     os.rename(folder / f"{wish.name}.new", folder / STRUCK / wish.name)
+
+
+def _after_a_pause(call: Callable[[], object]) -> None:
+    """A line is written in the thread that says it where the step was quiet before; else another
+    thread writes it, in a session of its own.
+    """
+    time.sleep(0.2)
+    call()
 
 
 def _aloud(say: Callable[[str], None], context: Context) -> None:

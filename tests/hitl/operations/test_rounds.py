@@ -23,6 +23,7 @@ from hitl.models.outbound import Delivery, DeliveryStatus, Occasion
 from hitl.outbound import messages, sending
 from hitl.wait_gate import early_answers
 from runs import retention, tasks
+from runs.engine import ending
 from runs.engine.recovery import lost_runs
 from runs.git import housekeeping
 from runs.models import Pause, QueuedTurn, Run
@@ -166,7 +167,7 @@ def test_questions_that_cannot_be_announced_do_not_stay_in_the_way(make_order, f
 
 def test_the_rules_of_other_questions_act(asked, failing):
     pauses = [pause_of(asked(deadline={"after": "PT4H"})) for _ in range(2)]
-    failing(outcomes, "fire", lambda pause: pause.pk == pauses[0].pk)
+    failing(ending, "expire", lambda pause: pause.pk == pauses[0].pk)
     outcomes.fire_due(now=at(pauses[1], 5))
     assert set(Pause.objects.open().values_list("pk", flat=True)) == {pauses[0].pk}
     pauses[0].refresh_from_db()
