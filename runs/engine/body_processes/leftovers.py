@@ -64,7 +64,7 @@ class Before:
             self._put_back()
         except Exception as error:  # noqa: BLE001  # a folder that is gone, a value of the author's
             return f"what cannot be put back: {error}"
-        return ""
+        return self._files.make_room()
 
     def left(self) -> str:
         """What was left behind since `begin`, "" where nothing was."""

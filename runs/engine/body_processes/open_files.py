@@ -36,24 +36,26 @@ class Known:
 
     def left(self) -> str:
         """What was left open, "" where nothing was."""
-        if (free := _next_free()) == self._next:
+        if _next_free() == self._next:
             return ""
-        if free == -1:
-            self._make_room()
-            return "as many open files as it may have"
         for number in sorted(_all() - self._files):
             if not _is_ours(number):
                 return f"the open file {_name(number)}"
         self._files, self._next = _all(), _next_free()
         return ""
 
-    def _make_room(self) -> None:
-        """The engine has to write down what became of the step, which takes a connection."""
+    def make_room(self) -> str:
+        """Where all are used up: the engine has to write down what became of the step, which takes
+        a connection.
+        """
+        if _next_free() != -1:
+            return ""
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         for number in range(min(most, MOST)):
             if number not in self._files:
                 with suppress(OSError):
                     os.close(number)
+        return "as many open files as it may have"
 
 
 def _next_free() -> int:
