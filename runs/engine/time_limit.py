@@ -15,15 +15,11 @@ from django.conf import settings
 from django.db import connection
 
 from runs.engine.body_processes import child as body_process
+from runs.engine.body_processes.child import GRACE
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.workflows import registry, sequence
 from runs.workflows.base import StepFailed
 from runs.workflows.sequence import FrozenStep
-
-GRACE = 2.0
-"""Seconds that a step which looks at `Context.check` gets to end by itself, its subprocesses with
-it.
-"""
 
 
 def limit_of(step: FrozenStep) -> float:

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from django.db import Error, connection
@@ -34,7 +35,7 @@ _waiting: set[Gathered] = set()
 _writers: dict[int, threading.Thread] = {}
 
 
-class Gathered:
+class Gathered(ABC):
     """What one execution of a step hands over piece by piece, until it is written.
 
     A subclass says how the next part of what waits is written.
@@ -81,13 +82,13 @@ class Gathered:
             except Exception as error:  # noqa: BLE001
                 self._fail(error)
 
+    @abstractmethod
     def _write_next(self) -> bool:
         """Take a part of what waits and write it; False where nothing waited."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _forget(self) -> None:
         """Drop what waits. Called with `_changed` held."""
-        raise NotImplementedError
 
     def _fail(self, error: Exception) -> None:
         with _changed:

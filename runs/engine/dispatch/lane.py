@@ -56,7 +56,7 @@ class Lane:
                 self._at_work += 1
             try:
                 self._work(run_id)
-            except Exception:
+            except Exception:  # the thread is for the next run
                 logger.exception("could not work on %s", run_id)
             finally:
                 with self._guard:

@@ -161,7 +161,7 @@ class Pool:
             else:
                 try:
                     self._relays[said[0]](*said[1:])
-                except Exception:
+                except Exception:  # one message ends nobody's ear for the next, nor for "done"
                     logger.exception("could not pass on what a step's process says")
             if said is None:
                 return
@@ -221,7 +221,7 @@ class Pool:
             except (DatabaseError, InterfaceError) as error:
                 logger.warning("could not look after steps at work, will try again: %s", error)
                 connection.close()
-            except Exception:
+            except Exception:  # without this thread no body is ended any more
                 logger.exception("could not look after steps at work, will try again")
 
     def _spare(self) -> list[Body]:

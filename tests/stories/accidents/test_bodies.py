@@ -82,6 +82,11 @@ class Misbehaving:
         pids = [line.split()[1] for line in began.read_text().splitlines()]
         return [pid for pid in [*pids, *self.said("children")] if is_alive(pid)]
 
+    def cancel(self, orders: Collection[str]) -> None:
+        for order in orders:
+            path = f"/api/v1/work-orders/{order}/cancel"
+            assert self.stack.call("POST", path, {}, token=self.token)[0] == 200
+
     def all_gone(self) -> None:
         until(lambda: not self.processes(), what=f"an end; {self.said('began')}", seconds=SECONDS)
 
@@ -126,11 +131,7 @@ def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):
     worker = at.start()
 
     cancelled = at.begin()
-    for order in cancelled.values():
-        assert (
-            at.stack.call("POST", f"/api/v1/work-orders/{order}/cancel", {}, token=at.token)[0]
-            == 200
-        )
+    at.cancel(cancelled.values())
     at.goes_on()
     at.all_gone()
     at.all_are(cancelled.values(), "failed")
@@ -156,11 +157,7 @@ def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):
     at.all_gone()
 
     worker = at.start()
-    for order in stopped.values():
-        assert (
-            at.stack.call("POST", f"/api/v1/work-orders/{order}/cancel", {}, token=at.token)[0]
-            == 200
-        )
+    at.cancel(stopped.values())
     at.goes_on()
     at.all_gone()
 
