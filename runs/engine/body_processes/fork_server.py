@@ -43,11 +43,22 @@ class Handle:
 
     pid: int
     address: str
+    worker: int
+    """The process that forked it."""
     _control: socket.socket
 
     def connect(self) -> socket.socket:
-        """A body process at the other end. Raises OSError where the server is gone."""
-        return self._ask(["body"])
+        """A body process at the other end.
+
+        Where the server is gone, no step can be taken any more: the worker is told to end, for what
+        supervises it to start another one, and OSError is raised.
+        """
+        try:
+            return self._ask(["body"])
+        except (ConnectionRefusedError, FileNotFoundError):
+            logger.critical("the server of body processes is gone, so this worker ends")
+            os.kill(self.worker, signal.SIGTERM)
+            raise
 
     def code_of(self, pid: int) -> int | None:
         """How a body process ended, as `os.waitstatus_to_exitcode` says it; None where nobody
@@ -106,7 +117,7 @@ def start(
         _Server(its, listener, folder, _Serving(work, flush, enter), worker).serve()
     its.close()
     listener.close()
-    return Handle(pid, str(folder / "bodies"), ours)
+    return Handle(pid, str(folder / "bodies"), worker, ours)
 
 
 @dataclass(frozen=True)

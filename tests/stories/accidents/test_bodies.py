@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bench.chaos.faults.bodies import below, is_apart
 from tests.databases import copies
 from tests.databases.copies import PEOPLE, TEMPLATES, TOKENS
 from tests.servers.stack import Stack, until
@@ -178,6 +179,22 @@ def test_bodies_that_fall_or_leave_something_harm_nobody(at):
     until(lambda: not children(at), what="an end of what was left behind", seconds=SECONDS)
     at.goes_on()
     assert not at.said("later")  # the thread ended with its process
+
+
+@pytest.mark.parametrize("at", ["threads"], indirect=True)
+def test_a_worker_whose_server_of_bodies_is_gone_ends_and_another_one_goes_on(at):
+    worker = at.start()
+    at.goes_on()
+    (server,) = [pid for pid in below(worker.pid) if is_apart(pid)]
+    os.kill(server, signal.SIGKILL)
+    until(lambda: not is_alive(str(server)), what="its end")
+    left = at.order("behaving")
+    # the process that was idle died with its server, so the first order is given back
+    other = at.order("behaving")
+    assert worker.wait(SECONDS) == 0
+    at.start()
+    for order in (left, other):
+        at.stack.ended(order, at.token)
 
 
 def failure(at: Misbehaving, order: str) -> Any:
