@@ -16,7 +16,9 @@ from celery.signals import (
     task_prerun,
     worker_init,
     worker_process_init,
+    worker_process_shutdown,
     worker_ready,
+    worker_shutdown,
     worker_shutting_down,
 )
 
@@ -87,6 +89,15 @@ def _let_go(how: str, **_: Any) -> None:
         timer = threading.Timer(app.conf.worker_soft_shutdown_timeout, _end_now)
         timer.daemon = True
         timer.start()
+
+
+@worker_shutdown.connect
+@worker_process_shutdown.connect
+def _let_bodies_go(**_: Any) -> None:
+    """Body processes without work end by themselves, with the spans and reports that they hold."""
+    from runs.engine.dispatch import pool  # here: as above
+
+    pool.leave()
 
 
 def _end_now() -> None:

@@ -7,6 +7,7 @@ states and secrets.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,12 @@ def begin(dsn: str, *, release: str, environment: str) -> None:
         raise ImproperlyConfigured(
             "SENTRY_DSN is none: use https://<key>@<host>/<project>"
         ) from None
+
+
+def flush(seconds: float) -> None:
+    """Wait so long for reports of this process that were not sent yet: for one that ends."""
+    if client := sys.modules.get("sentry_sdk"):
+        client.flush(timeout=seconds)
 
 
 def scrubbed(event: Any, hint: Any = None) -> Any:

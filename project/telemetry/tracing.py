@@ -8,16 +8,21 @@ of its own from a queue with an end; a collector that is away costs spans, and n
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.telemetry import spans
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 SERVICE = "waystation"
 SECONDS = 3
 """What one attempt to send may take, where nothing says otherwise: the end of a process waits for
 the last one.
 """
+_processor: BatchSpanProcessor | None = None
 
 
 def begin(*, release: str) -> None:
@@ -26,6 +31,7 @@ def begin(*, release: str) -> None:
     Raises ImproperlyConfigured where the package is missing.
     """
     try:
+        import requests
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -41,6 +47,17 @@ def begin(*, release: str) -> None:
     if not os.environ.get("OTEL_SERVICE_NAME"):
         named["service.name"] = SERVICE
     provider = TracerProvider(resource=Resource.create(named))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    session = requests.Session()
+    # an open connection would look like one that a body left behind in its process
+    session.headers["Connection"] = "close"
+    global _processor
+    _processor = BatchSpanProcessor(OTLPSpanExporter(session=session))
+    provider.add_span_processor(_processor)
     trace.set_tracer_provider(provider)
     spans.install(trace.get_tracer(spans.NAME))
+
+
+def flush() -> None:
+    """Send the spans of this process that were not sent yet: for one that ends."""
+    if _processor is not None:
+        _processor.force_flush()

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from checkpoints.events import live
 from project import broker, local_layer
+from project.telemetry import errors, tracing
 from runs import tasks
 from runs.engine.body_processes import fork_server
 from runs.engine.body_processes.child import BodyProcess
@@ -26,7 +27,7 @@ def begin() -> None:
     """
     if settings.WAYSTATION_BODIES == "threads":
         return
-    server = fork_server.start(tasks.take_up, flush=_flush, enter=_enter)
+    server = fork_server.start(tasks.take_up, flush=_flush, enter=_enter, leave=_leave)
     pool.use(
         server, {"put": broker.MemoryChannel.take, "publish": _publish, "later": tasks.nudge_later}
     )
@@ -48,3 +49,9 @@ def _publish(messages: list[tuple[str, dict[str, object]]]) -> None:
 def _flush() -> None:
     tasks.flush(FLUSH_SECONDS)
     live.flush(FLUSH_SECONDS)
+
+
+def _leave() -> None:
+    """The process ends, and a collector that is away has kept no run from being done."""
+    errors.flush(FLUSH_SECONDS)
+    tracing.flush()

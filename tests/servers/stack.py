@@ -150,14 +150,14 @@ class Stack:
             "--max-interval=1",
         )
 
-    def standalone(self, *options: str) -> subprocess.Popen[bytes]:
+    def standalone(self, *options: str, patience: float = 60) -> subprocess.Popen[bytes]:
         process = self.start(
             "standalone", "manage.py", "standalone", "--port", str(self.port), *options
         )
-        self.wait_for_web()
+        self.wait_for_web(patience)
         return process
 
-    def wait_for_web(self) -> None:
+    def wait_for_web(self, patience: float = 60) -> None:
         server = self.processes[-1]
 
         def answers() -> bool:
@@ -167,7 +167,7 @@ class Stack:
             except OSError:
                 return False
 
-        until(answers, what="the server")
+        until(answers, seconds=patience, what="the server")
 
     def log_tail(self) -> str:
         return " | ".join(

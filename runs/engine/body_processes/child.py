@@ -79,7 +79,9 @@ class BodyProcess:
         with self._turn, suppress(OSError):
             wire.send(self._connection, message)
 
-    def serve(self, work: Work, *, flush: Callable[[], None]) -> NoReturn:
+    def serve(
+        self, work: Work, *, flush: Callable[[], None], leave: Callable[[], None]
+    ) -> NoReturn:
         """Work until the worker has had enough, or this process is not as it was."""
         socket.send_fds(self._connection, [b"\0"], [self._slot.descriptor])
         self._slot.close_descriptor()
@@ -96,6 +98,7 @@ class BodyProcess:
                 flush()
                 connections.close_all()
             self.say("done", error, self.spoiled)
+        leave()
         os._exit(0)
 
     def begin(self) -> None:
@@ -151,6 +154,7 @@ def serve(
     *,
     flush: Callable[[], None],
     enter: Callable[[BodyProcess], None],
+    leave: Callable[[], None],
 ) -> NoReturn:
     """The life of a body process, right after its fork."""
     global here
@@ -159,7 +163,7 @@ def serve(
         _bound_memory()
         here = BodyProcess(connection)
         enter(here)
-        here.serve(work, flush=flush)
+        here.serve(work, flush=flush, leave=leave)
     except BaseException:
         logger.exception("a body process fell")
     finally:

@@ -98,11 +98,13 @@ def start(
     *,
     flush: Callable[[], None],
     enter: Callable[[child.BodyProcess], None] = lambda _: None,
+    leave: Callable[[], None] = lambda: None,
 ) -> Handle:
     """Fork it. Call before this process has threads, and with what bodies need imported.
 
     `work(run_id)` is what a body process does with a run; `enter` is called in each body process,
-    `flush` before one ends.
+    `flush` where it ends behind a run and before that is done for its worker, `leave` right before
+    it ends because nobody needs it, or behind that run.
     """
     connections.close_all()
     folder = Path(tempfile.mkdtemp(prefix="waystation-"))
@@ -114,7 +116,7 @@ def start(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _Server(its, listener, folder, _Serving(work, flush, enter), worker).serve()
+        _Server(its, listener, folder, _Serving(work, flush, enter, leave), worker).serve()
     its.close()
     listener.close()
     return Handle(pid, str(folder / "bodies"), worker, ours)
@@ -125,6 +127,7 @@ class _Serving:
     work: child.Work
     flush: Callable[[], None]
     enter: Callable[[child.BodyProcess], None]
+    leave: Callable[[], None]
 
 
 @dataclass
@@ -204,7 +207,11 @@ class _Server:
         connection.settimeout(None)
         gc.unfreeze()
         child.serve(
-            connection, self.serving.work, flush=self.serving.flush, enter=self.serving.enter
+            connection,
+            self.serving.work,
+            flush=self.serving.flush,
+            enter=self.serving.enter,
+            leave=self.serving.leave,
         )
 
     def _note_whose(

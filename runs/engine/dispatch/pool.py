@@ -42,6 +42,8 @@ IDLE = 60.0
 """Seconds after which a process that nobody needs is let go."""
 KEPT = 1
 """Processes that stay all the same."""
+LEAVING = 3.0
+"""Seconds that processes without work get at their worker's end, for what they have to send."""
 
 Wake = tuple[uuid.UUID, str]
 
@@ -63,6 +65,8 @@ class Body:
     """Why it was ended."""
     seen: Seen = field(default_factory=lambda: Seen(0, 0, 0.0))
     """Its slot when it was ended."""
+    gone: threading.Event = field(default_factory=threading.Event)
+    """Nothing is said there any more."""
 
     def kill(self, why: str, seen: Seen) -> None:
         self.killed, self.seen = why, seen
@@ -90,6 +94,7 @@ class Pool:
         self._guard = threading.Lock()
         self._idle: list[Body] = []
         self._busy: set[Body] = set()
+        self._leaving: set[Body] = set()
         self._watching = False
 
     def take_up(self, run_id: uuid.UUID) -> list[Wake]:
@@ -164,7 +169,10 @@ class Pool:
                 except Exception:  # one message ends nobody's ear for the next, nor for "done"
                     logger.exception("could not pass on what a step's process says")
             if said is None:
-                return
+                break
+        body.connection.close()
+        self._leaving.discard(body)
+        body.gone.set()
 
     def _keep(self, body: Body, spoiled: str) -> None:
         if spoiled:
@@ -176,10 +184,23 @@ class Pool:
         return None
 
     def _drop(self, body: Body) -> None:
-        # its reader's end, too: it sees the end of the connection
+        """It sees the end of the connection, and ends once it has sent what it has to send."""
+        self._leaving.add(body)
+        if body.gone.is_set():
+            return self._leaving.discard(body)
         with suppress(OSError):
-            body.connection.shutdown(socket.SHUT_RDWR)
-        body.connection.close()
+            body.connection.shutdown(socket.SHUT_WR)
+        return None
+
+    def leave(self, seconds: float) -> None:
+        """Let those without work end, and wait so long for them."""
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for body in idle:
+            self._drop(body)
+        ends = time.monotonic() + seconds
+        for body in list(self._leaving):
+            body.gone.wait(max(0.0, ends - time.monotonic()))
 
     def _ended(self, body: Body, run_id: uuid.UUID) -> list[Wake]:
         """What becomes of a run whose process ended under it."""
@@ -290,10 +311,17 @@ def here() -> Pool | None:
     return _pool
 
 
+def leave(seconds: float = LEAVING) -> None:
+    """Let those of this process end that have no work."""
+    if _pool is not None:
+        _pool.leave(seconds)
+
+
 def end() -> None:
     """End the body processes, whatever they do."""
     global _server
     if _server is not None:
+        leave()
         server, _server = _server, None
         server.close()
 

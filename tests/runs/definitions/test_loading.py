@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from runs import env
 from runs.definitions import loading
 from runs.workflows import registry
+from tests.databases import copies
 from tests.servers.stack import Stack, until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -255,6 +256,7 @@ def test_a_changed_workflow_is_loaded_and_a_broken_one_stops_nothing(tmp_path):
     flows.mkdir()
     (flows / "pausing.py").write_text(PAUSING.format(words="Old"))
     stack = Stack(tmp_path, {"WAYSTATION_WORKFLOWS": f"+{flows}", "PYTHONDONTWRITEBYTECODE": "1"})
+    copies.sqlite(tmp_path / "data")
     log = tmp_path / "standalone.log"
     try:
         server = stack.standalone("--demo", "--reload")

@@ -45,7 +45,8 @@ def test_killed_at_a_pause_it_comes_back_with_the_question_and_runs_no_step_twic
     """P2, P5, S2-32, S2-33: kill -9 of everything, start again, approve. It is ready by itself, and
     the doctor finds nothing wrong.
     """
-    process = alone.standalone("--demo")
+    # it makes its tables: nine seconds of a processor, and other tests want it as well
+    process = alone.standalone("--demo", patience=240)
     order = printed(alone)[1]
     token = alone.manage("api_token", "reviewer").split()[-1]
     asked = alone.paused(order, token, "awaiting_plan_approval")

@@ -66,7 +66,8 @@ def test_the_fault_was_made_and_everything_went_on(summary, name):
         pytest.skip(known()[name].possible() or name)
     made = summary["faults"][name]
     assert made["times"] > 0, made
-    assert made["slowest_others"] <= 9 or not name.startswith("silen")
+    # where beat is silent, what follows its lease is watched too: a new beat and a worker start
+    assert made["slowest_others"] <= 9 or name not in {"silence", "silent_web"}
     assert made["slowest_affected"] <= 60
 
 

@@ -1,0 +1,54 @@
+"""The end of body processes that have no work: each sends what it has. Looked at in a process of
+its own, which is single-threaded as a worker is when it makes their server.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.servers.stack import ROOT
+
+WORK = """
+import sys, threading, time, uuid
+from contextlib import nullcontext
+from pathlib import Path
+from unittest.mock import patch
+import django
+django.setup()
+from runs.engine.body_processes import child, fork_server
+from runs.engine.dispatch import pool
+from runs.engine.workers import lease
+
+def work(run_id):
+    if run_id.endswith("1"):
+        child.here.spoiled = "it left something"
+
+def leave():
+    time.sleep(0.3)
+    with Path(sys.argv[1]).open("a") as sent:
+        sent.write("sent ")
+
+server = fork_server.start(work, flush=lambda: None, leave=leave)
+pool.use(server, {})
+with patch.object(lease, "renewed", lambda _: nullcontext()):
+    for number in (1, 2):
+        assert pool.here().take_up(uuid.UUID(int=number)) == []
+pool.end()
+print("ended")
+"""
+
+
+def test_a_worker_that_ends_waits_for_what_its_idle_and_its_spoiled_processes_send(tmp_path: Path):
+    sent = tmp_path / "sent"
+    done = subprocess.run(
+        [sys.executable, "-c", WORK, str(sent)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "ended\n"
+    assert sent.read_text() == "sent sent "
