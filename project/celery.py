@@ -95,9 +95,9 @@ def _let_go(how: str, **_: Any) -> None:
 @worker_process_shutdown.connect
 def _let_bodies_go(**_: Any) -> None:
     """Body processes without work end by themselves, with the spans and reports that they hold."""
-    from runs.engine.dispatch import pool  # here: as above
+    from project.workers import bodies  # here: as above
 
-    pool.leave()
+    bodies.leave()
 
 
 def _end_now() -> None:

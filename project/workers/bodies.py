@@ -33,6 +33,11 @@ def begin() -> None:
     )
 
 
+def leave() -> None:
+    """Let the body processes of this process end that have no work."""
+    pool.leave()
+
+
 def _enter(process: BodyProcess) -> None:
     """In a body process: the embedded default's queues and watchers are its worker's."""
     if not settings.REDIS_URL:
