@@ -82,6 +82,8 @@ _later = threading.Semaphore(LATER)
 @shared_task(acks_late=True, ignore_result=True)
 def advance_run(run_id: str) -> None:
     if stopping():
+        if _lane is not None:
+            return None  # the queue ends with this process, and the next start finds the run
         raise Reject(requeue=True)  # another worker takes it
     if _lane is not None:
         delivered: Mapping[str, Any] = advance_run.request.delivery_info or {}

@@ -1,17 +1,20 @@
-"""The embedded default: server, worker and beat in one process, on SQLite, with nothing else to
-install.
+"""The embedded default: server, worker and beat in one process below a supervisor, on SQLite, with
+nothing else to install.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import secrets
 import shlex
+import signal
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +35,8 @@ from twisted.internet import reactor
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
+from hitl.management import supervisor
+from hitl.management.supervisor import Served
 from runs import services as runs
 from runs import tasks
 from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
@@ -42,6 +47,8 @@ from runs.engine.workers import heartbeat, shutdown
 from runs.git.samples import make_sample
 from runs.models import Repository, WorkOrder
 
+logger = logging.getLogger(__name__)
+
 DEMO_USER = "reviewer"
 DEMO_INPUT = {
     "rules": "F, I, UP, E7",
@@ -49,8 +56,6 @@ DEMO_INPUT = {
     "unsafe_fixes": False,
     "push": False,
 }
-AGAIN = "STANDALONE_AGAIN"
-"""Tells the process that takes this one's place that it does."""
 TENDING, AT_WORK = 4, 16
 """Threads for sweeps, deadlines and messages, and runs at work at once."""
 LOOK_SECONDS = 1.0
@@ -63,8 +68,8 @@ does it again from its checkpoint.
 
 class Command(BaseCommand):
     help = (
-        "Run everything in one process: web server, worker and timer. Ctrl-C stops it; start it "
-        "again and it goes on."
+        "Run everything: web server, worker and timer, begun again where they fall. Ctrl-C stops "
+        "it; start it again and it goes on."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -88,13 +93,16 @@ class Command(BaseCommand):
                 "own (docs/how-to/deploy.md)."
             )
         lock = self._lock(settings.WAYSTATION_DATA)
-        self._check_port(options["host"], options["port"])
+        listener = self._listener(options["host"], options["port"])
+        served = supervisor.supervise(listener, say=self._say)
+        shutdown.begin_anew()
+        # held for the life of these two processes, not of those that they fork
+        os.register_at_fork(after_in_child=lock.close)
         if not connection.introspection.table_names():
             self._say("Making the database and the templates: a few seconds, only this once.")
         call_command("migrate", verbosity=0)
-        again = bool(os.environ.pop(AGAIN, ""))
         if options["demo"]:
-            self._reviewer(quiet=again)  # rules may name them
+            self._reviewer(quiet=served.again)  # rules may name them
             self._groups()
         shipped.load()
         # the lock says that nobody else works here
@@ -107,19 +115,20 @@ class Command(BaseCommand):
         if options["demo"] and "WAYSTATION_MCP_OWNER_DECIDES" not in os.environ:
             settings.WAYSTATION_MCP_OWNER_DECIDES = True  # there is one person
         for one in watching.authors():
-            self.stdout.write(f"{'Reloaded' if again else 'Loaded':<13} {one.slug}   {one.place}")
+            self.stdout.write(
+                f"{'Reloaded' if served.again else 'Loaded':<13} {one.slug}   {one.place}"
+            )
         if options["demo"]:
-            self._demo(base, quiet=again)
+            self._demo(base, quiet=served.again)
         else:
             self.stdout.write(f"Waystation runs on {base}/")
         self._say(
             "Stop it with  Ctrl-C; the same command starts it again, and work goes on where "
             "it stopped."
         )
-        self._serve(options["host"], options["port"], reload=options["reload"])
-        lock.close()
+        self._serve(listener, served, reload=options["reload"])
         if self.changed:
-            self._start_anew()
+            sys.exit(supervisor.ANEW)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
@@ -128,9 +137,7 @@ class Command(BaseCommand):
     def _lock(self, folder: Path) -> IO[str]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # held for the life of this process, not of those that it forks
             lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115
-            os.register_at_fork(after_in_child=lock.close)
         except OSError as error:
             raise CommandError(
                 f"The folder {folder} cannot be written ({error.strerror}). Choose another "
@@ -145,16 +152,14 @@ class Command(BaseCommand):
             ) from error
         return lock
 
-    def _check_port(self, host: str, port: int) -> None:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError as error:
-                raise CommandError(
-                    f"Port {port} on {host} cannot be used ({error.strerror}). Choose "
-                    "another with PORT=."
-                ) from error
+    def _listener(self, host: str, port: int) -> socket.socket:
+        try:
+            return supervisor.listen(host, port)
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} on {host} cannot be used ({error.strerror}). Choose "
+                "another with PORT=."
+            ) from error
 
     changed = False
     """Whether this process stops because files of the authors' have changed."""
@@ -174,11 +179,6 @@ class Command(BaseCommand):
                 self._say("A workflow has changed: starting anew.")
                 server: Any = reactor
                 server.callFromThread(server.stop)
-
-    def _start_anew(self) -> None:
-        """Become the same command once more, as a deploy does it: with the files of now."""
-        os.environ[AGAIN] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606  # as it was called
 
     def _reviewer(self, *, quiet: bool) -> None:
         """Make the demo's reviewer, whose password is printed once."""
@@ -260,7 +260,7 @@ class Command(BaseCommand):
         )
         return f"/work-orders/{order.shown_id}/" if order else "/"
 
-    def _serve(self, host: str, port: int, *, reload: bool) -> None:
+    def _serve(self, listener: socket.socket, served: Served, *, reload: bool) -> None:
         """The server has the main thread and its signals; when it returns, the worker finishes what
         it can.
         """
@@ -280,19 +280,23 @@ class Command(BaseCommand):
         tasks.use_lane(AT_WORK)
         beat = Service(application, max_interval=1, scheduler_cls=Scheduler)
         threads = [
-            threading.Thread(target=worker.start, name="worker", daemon=True),
-            threading.Thread(target=beat.start, name="beat", daemon=True),
+            threading.Thread(target=_vital, args=(worker.start,), name="worker", daemon=True),
+            threading.Thread(target=_vital, args=(beat.start,), name="beat", daemon=True),
         ]
         if reload:
             threads.append(threading.Thread(target=self._watch, name="reload", daemon=True))
         for thread in threads:
             thread.start()
+        stopping: Any = reactor
+        served.when_it_is_to_stop(lambda: stopping.callFromThread(stopping.stop))
         server: Any = Server
         server(
             get_default_application(),
-            endpoints=[f"tcp:port={port}:interface={host}"],
+            endpoints=[f"fd:fileno={listener.fileno()}"],
+            ready_callable=served.is_ready,
             server_name="waystation",
         ).run()
+        signal.set_wakeup_fd(-1)  # what it woke is gone
         self._say("Stopping: what is at work is finished or kept for the next start.")
         shutdown.stop()
         heartbeat.end()
@@ -301,3 +305,14 @@ class Command(BaseCommand):
         threads[0].join(STOP_SECONDS)
         # a step that still works is ended with its process; its run is taken back at the next start
         tasks.end_bodies(STOP_SECONDS)
+
+
+def _vital(work: Callable[[], object]) -> None:
+    """What the server is nothing without: where it ends unasked, all of it is begun again."""
+    try:
+        work()
+    except BaseException:
+        logger.exception("the %s fell", threading.current_thread().name)
+    if not shutdown.stopping():
+        logger.critical("the %s ended, so the server does", threading.current_thread().name)
+        os._exit(os.EX_SOFTWARE)

@@ -19,6 +19,12 @@ class ProcessEnds(BaseException):
     """
 
 
+def begin_anew() -> None:
+    """In a process that takes the place of one that stopped, forked from the same parent."""
+    global _flag
+    _flag = mmap.mmap(-1, 1)
+
+
 def stopping() -> bool:
     return _flag[0] != 0
 

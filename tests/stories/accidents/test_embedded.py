@@ -1,7 +1,8 @@
-"""The embedded default: one process on SQLite in an empty folder."""
+"""The embedded default: a server and its supervisor, on SQLite in an empty folder."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -104,6 +105,54 @@ def test_another_on_its_folder_or_port_is_refused_and_sigterm_stops_it_cleanly(
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     assert "Stopping" in (ready.folder / "standalone.log").read_text()
+
+
+def only_child_of(pid: int) -> int:
+    [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
+    """Issue 31, 1: killed, or without the server of its bodies, it took pages and workers down
+    until somebody began it again by hand.
+    """
+    supervisor = ready.standalone("--demo").pid
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+    ready.paused(order, token, "awaiting_plan_approval")
+    os.kill(server := only_child_of(supervisor), signal.SIGKILL)
+    assert ready.call("GET", "/login")[0] == 200, "it waited for the next one"
+    ready.answer(order, token, "approve")
+    ready.paused(order, token, "awaiting_implementation_review")
+
+    server, before = only_child_of(supervisor), server
+    assert server != before
+    os.kill(bodies := only_child_of(server), signal.SIGKILL)
+    ready.answer(order, token, "skip_review")
+    ready.ended(order, token)
+    assert only_child_of(supervisor) not in {server, before}
+    said = (ready.folder / "standalone.log").read_text()
+    assert "The server ended (signal 9). It is begun again" in said
+    assert "The server ended (code 0). It is begun again" in said, bodies
+
+
+def test_a_server_whose_supervisor_is_gone_ends(ready):
+    """Its folder and port are free for the next one."""
+    process = ready.standalone()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+    def is_free() -> bool:
+        return "Another Waystation" not in ready.manage("standalone", "--port", "1", check=False)
+
+    until(is_free, what="the folder")
+    ready.standalone()
+
+
+def test_a_server_that_cannot_start_is_not_begun_again(ready):
+    ready.environment["WAYSTATION_WORKFLOWS"] = "no.such.module"
+    words = ready.manage("standalone", "--port", str(ready.port), check=False)
+    assert "no.such.module" in words and "begun again" not in words
 
 
 def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):
