@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -143,7 +144,12 @@ def test_a_server_whose_supervisor_is_gone_ends(ready):
     process.wait()
 
     def is_free() -> bool:
-        return "Another Waystation" not in ready.manage("standalone", "--port", "1", check=False)
+        with (ready.folder / "data" / "standalone.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     until(is_free, what="the folder")
     ready.standalone()
