@@ -10,9 +10,12 @@ from bench.drills import SECONDS
 
 if TYPE_CHECKING:
     from bench.chaos.world import World
+    from bench.drills.world import Product
 
 TOGETHER = 30.0
 """Seconds with two beats."""
+TEMPLATE, AFTER, EVERY = "drill-silence", "PT15S", 5.0
+"""Whose question has a deadline, after how long, and how many seconds there are between two."""
 DEADLINES = """
 SELECT count(*) AS due,
   count(*) FILTER (WHERE status = 'expired') AS expired,
@@ -21,12 +24,17 @@ SELECT count(*) AS due,
     FILTER (WHERE status = 'expired'), 0)::float AS latest,
   (SELECT count(*) FROM (SELECT thread_id FROM checkpoints_event WHERE kind = 'run_expired'
     GROUP BY thread_id HAVING count(*) > 1) AS twice) AS doubled
-FROM runs_pause WHERE deadline_at BETWEEN %s AND %s
+FROM runs_pause WHERE deadline_at BETWEEN %s AND %s AND status IN ('open', 'expired')
 """
 
 
 class SilentBeat(Fault):
     """Nobody orders rounds: deadlines and schedules are late by as much, and by no more."""
+
+    def prepare(self, world: World) -> None:
+        from bench.chaos import orders
+
+        orders.load_template(TEMPLATE, 1, {"deadline": {"after": AFTER, "outcome": "expire"}})
 
     def make(self, world: World) -> str:
         from bench.chaos.world import patiently
@@ -39,11 +47,11 @@ class SilentBeat(Fault):
         began = patiently(clock.now)
         with world.trouble("silent_beat"):
             world.down("beat")
-            world.endure(SECONDS)
+            self._ask(world, SECONDS)
             world.up("beat")
             second = world.stack.beat()
         back = patiently(clock.now)
-        world.endure(TOGETHER)
+        self._ask(world, TOGETHER)
         time.sleep(max(0.0, 15 - time.time() % 60))  # no schedule's minute has just begun
         world.stack.kill(second)
         schedules.stop()
@@ -60,6 +68,13 @@ class SilentBeat(Fault):
             "schedules": schedules.count(world),
         }
         return "back, and another one beside it"
+
+    def _ask(self, world: Product, seconds: float) -> None:
+        """Questions that nobody answers, all the while."""
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            world.order(TEMPLATE)
+            world.endure(min(EVERY, left))
 
 
 DRILL = SilentBeat()

@@ -25,7 +25,7 @@ from bench.chaos.race import Race
 from bench.chaos.wire import Wire
 from bench.chaos.world import World, patiently
 from checkpoints.database import clock
-from runs.models import Run
+from runs.models import Pause, Run
 from tests.servers.private import PostgreSQL, Redis, Server, free_port
 from tests.servers.stack import Stack
 
@@ -50,6 +50,8 @@ class Product(World):
         stack.port = free_port()
         self.processes: dict[str, Server] = {}
         self.asked: list[Asked] = []
+        self.apart: set[str] = set()
+        """Titles of orders whose questions nobody answers."""
         self.told: list[tuple[float, str, int]] = []
         """Moments, what was asked for, and the status; 0 is no answer."""
         self.lasted = (0.0, 0.0)
@@ -100,7 +102,7 @@ class Product(World):
         self.await_recovery(name, touched, since=self.lasted[1])
 
     def order(self, template: str, **more: Any) -> str:
-        """Order one of that template, beside the clients; gives its title."""
+        """Order one of that template, which people leave alone; gives its title."""
         asked = Asked(APART + 10 * len(self.asked))
         body = {"template": template, "title": asked.title, "team": TEAM, "input": {"crew": 2}}
         status, answer = self.stack.call(
@@ -114,6 +116,7 @@ class Product(World):
         assert status == 201, answer
         asked.order = answer["id"]
         self.asked.append(asked)
+        self.apart.add(asked.title)
         return asked.title
 
     def endure(self, seconds: float) -> None:
@@ -180,6 +183,13 @@ class Drive(Race):
     def client(self, number: int, tokens: dict[str, str], heard: list[Answer]) -> Client:
         self.heard = heard
         return super().client(number, tokens, heard)
+
+    def open_questions(self) -> list[Pause]:
+        return [
+            pause
+            for pause in super().open_questions()
+            if pause.run.work_order is None or pause.run.work_order.title not in self.product.apart
+        ]
 
     def summary(self) -> dict[str, Any]:
         world = self.product
