@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from bench.drills.world import Product
 
 EVERY = 10.0
-"""Seconds between two orders that work in a clone."""
+"""Seconds between two orders that work in a clone, and two that ask."""
+ASKS, AFTER = "drill-asks", "PT150S"
+"""Asks what nobody answers, so that a mail has to be sent, and expires."""
 MAILS = 300.0
 """Seconds within which all mails that could not be written are."""
 END = "-" * 79
@@ -49,6 +51,7 @@ class FullData(Fault):
         world.stack.environment["WAYSTATION_DATA"] = str(world.disk.folder)
         make_sample(world.folder / "code")
         orders.load_tree()
+        orders.load_template(ASKS, 1, {"deadline": {"after": AFTER, "outcome": "expire"}})
         User.objects.filter(username="ana").update(email="ana@example.org")
 
     def make(self, world: World) -> str:
@@ -76,6 +79,7 @@ class FullData(Fault):
         from bench.chaos import orders
 
         world.order(orders.TREE, repository_url=str(world.folder / "code"))
+        world.order(ASKS)
 
     def check(self, world: World) -> None:
         from bench.drills.schedules import rows
