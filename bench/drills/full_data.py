@@ -24,7 +24,9 @@ MAILS = 300.0
 """Seconds within which all mails that could not be written are."""
 END = "-" * 79
 """The last line of a mail, as Django writes it to a file."""
-SENT = "SELECT id FROM hitl_delivery WHERE status = 'sent'"
+SENT = """
+SELECT id, extract(epoch FROM sent_at - %s)::float AS after FROM hitl_delivery WHERE status = 'sent'
+"""
 OPEN = "SELECT id FROM hitl_delivery WHERE status IN ('queued', 'sending')"
 CLONES = """
 SELECT r.status::text, r.failure_code
@@ -89,8 +91,10 @@ class FullData(Fault):
 
         assert isinstance(world, Product)
         until(lambda: not rows(OPEN), seconds=MAILS, what="the mails", every=0.5)
-        world.facts["mails_after"] = round(time.monotonic() - world.lasted[1], 1)
-        world.facts["mails"] = self._count_mails(world, [row["id"] for row in rows(SENT)])
+        sent = rows(SENT, world.over_at)
+        world.facts["mails"] = self._count_mails(world, [row["id"] for row in sent])
+        late = sorted(row["after"] for row in sent if row["after"] > 0)
+        world.facts["mails_after_it"] = {"count": len(late), "slowest": round(max(late, default=0))}
         clones = WorkOrder.objects.exclude(repository_url="")
         for order in clones.filter(latest_run__status="failed"):
             status, answer = world.stack.call(

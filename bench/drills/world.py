@@ -202,7 +202,9 @@ class Drive(Race):
             if began <= answer.ended <= ended:
                 told["answers"][answer.verdict] += 1
         counts = super().summary()
-        waited = Run.objects.filter(created_at__lte=world.over_at)
+        waited = Run.objects.filter(created_at__lte=world.over_at).exclude(
+            work_order__title__in=world.apart
+        )
         last = waited.aggregate(last=Max("ended_at"))["last"]
         first, slowest = world.effects.first(ended), world.slowest[self.name]
         return {

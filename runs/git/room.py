@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from runs.workflows.base import StepFailed
 
 _ERRORS = {errno.ENOSPC, errno.EDQUOT}
-_SAID = ("No space left on device", "Disk quota exceeded")
+_SAID = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
 """What git says of these; it is asked to speak English."""
 MESSAGE = (
     "The disk with the workspaces has no room, so the order's files could not be written. Nothing "
