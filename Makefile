@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos hosts soak adversary clean
+.PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos drills hosts soak adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -58,6 +58,9 @@ bench: .venv/dev
 
 chaos: .venv/dev
 	$(BIN)/python -m bench.chaos $(ARGS)
+
+drills: .venv/dev
+	$(BIN)/python -m bench.drills $(ARGS)
 
 hosts: .venv/dev
 	$(BIN)/python -m bench.chaos --hosts --times 1 --table $(ARGS)

@@ -74,9 +74,10 @@ class Books:
     # ----------------------------------------------------------------------------------------------
 
     def check_keys(self, asked: Sequence[Asked]) -> dict[str, Any]:
-        """One order for each key, the one that its answer named."""
+        """One order for each key, the one that its answer named; schedules have none."""
         by_title: defaultdict[str, list[str]] = defaultdict(list)
-        for order in WorkOrder.objects.only("id", "title").iterator(chunk_size=500):
+        asked_for = WorkOrder.objects.filter(occurrence=None)
+        for order in asked_for.only("id", "title").iterator(chunk_size=500):
             by_title[order.title].append(order.shown_id)
         for request in asked:
             made = by_title.pop(request.title, [])
@@ -108,9 +109,8 @@ class Books:
             .prefetch_related("pauses__decisions")
             .order_by("child_name")
         )
-        for order in WorkOrder.objects.prefetch_related(Prefetch("runs", family)).iterator(
-            chunk_size=100
-        ):
+        mine = WorkOrder.objects.exclude(template__slug=orders.TREE)  # it has no effects
+        for order in mine.prefetch_related(Prefetch("runs", family)).iterator(chunk_size=100):
             try:
                 self.check_order(order)
             except Broken as error:
@@ -267,7 +267,7 @@ class Books:
 
     def check_answers(self, heard: Sequence[Answer]) -> dict[str, Any]:
         """What a client was told is true: an answer that was taken is the recorded one, and nothing
-        else went wrong.
+        else went wrong. What the rules answered nobody was told.
         """
         recorded = {
             ids.show("pse", decision.pause.pk): (
@@ -275,9 +275,9 @@ class Books:
                 decision.decided_by.username,
                 str(decision.via),
             )
-            for decision in Decision.objects.select_related("decided_by", "pause").iterator(
-                chunk_size=500
-            )
+            for decision in Decision.objects.filter(decided_by__isnull=False)
+            .select_related("decided_by", "pause")
+            .iterator(chunk_size=500)
         }
         runs = dict(Pause.objects.values_list("pk", "run"))
         verdicts: Counter[str] = Counter()
@@ -308,9 +308,9 @@ class Books:
                     f"{self.world.since(answer.began):.1f} s after an outage"
                 )
                 self.world.breach("wrong", words)
-        for pause, times in taken.items():
+        for shown, times in taken.items():
             if times > 1:
-                self.world.breach("doubled", f"{pause} was taken {times} times")
+                self.world.breach("doubled", f"{shown} was taken {times} times")
         return {
             "decisions": len(recorded),
             "by_door": dict(Counter(door for _, _, door in recorded.values())),

@@ -37,9 +37,9 @@ class Maker(threading.Thread):
     again.
     """
 
-    def __init__(self, world: World, names: list[str], *, every: float, times: int) -> None:
+    def __init__(self, world: World, faults: dict[str, Fault], *, every: float, times: int) -> None:
         super().__init__(name="faults", daemon=True)
-        self.world, self.names, self.every, self.times = world, names, every, times
+        self.world, self.faults, self.every, self.times = world, faults, every, times
 
     def run(self) -> None:
         try:
@@ -49,15 +49,15 @@ class Maker(threading.Thread):
                 self.world.ended.set()
 
     def _make_all(self) -> None:
-        world, turn = self.world, 0
+        world, turn, names = self.world, 0, list(self.faults)
         while not world.ended.wait(self.every * world.dice.uniform(0.5, 1.5)):
             self._await_life()
-            if world.ended.is_set() or (self.times and turn == self.times * len(self.names)):
+            if world.ended.is_set() or (self.times and turn == self.times * len(names)):
                 return
-            name = self.names[turn % len(self.names)]
+            name = names[turn % len(names)]
             turn += 1
             try:
-                kind = known()[name].make(world)
+                kind = self.faults[name].make(world)
             except Exception as error:  # noqa: BLE001  # else lost with its thread
                 world.breach("wrong", f"the fault {name} could not be made: {error!r}")
                 world.ended.set()

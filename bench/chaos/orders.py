@@ -18,6 +18,8 @@ from runs.workflows.registry import step
 
 TEMPLATE, TIMED = "chaos", "chaos-timed"
 """The same steps; the questions of TIMED expire."""
+TREE = "chaos-tree"
+"""Works in a clone of a repository."""
 TIMED_EVERY = 8
 """Each order of this number is TIMED."""
 DEADLINE = 4.0
@@ -93,17 +95,31 @@ def nap(state: State, context: Context) -> Outcome:
     return Sleep(for_=NAP, update=do(context, "Sleep"))
 
 
+@step("chaos.tree")
+def tree(state: State, context: Context) -> Outcome:
+    """Works in a clone of the order's repository, and nowhere else."""
+    context.workspace.restore()
+    return Go(update={})
+
+
+def load_tree() -> None:
+    """The template TREE, whose one step works in a clone."""
+    definitions.edit_step_template("chaos-tree", title="Tree", function="chaos.tree", config={})
+    steps = [{"name": "tree", "step_type": "deliver", "step_template_slug": "chaos-tree"}]
+    definitions.edit_template(TREE, title="Tree", needs_repository=True, steps=steps)
+
+
 def load(pauses: int) -> None:
     """The templates: as many questions as wanted, every second one asked by a child run, a step
     that sleeps, and one that finishes.
     """
     definitions.edit_step_template("chaos-nap", title="Nap", function="chaos.nap", config={})
     definitions.edit_step_template("chaos-work", title="Work", function="chaos.work", config={})
-    _load(TEMPLATE, pauses, {})
-    _load(TIMED, pauses, {"deadline": {"after": f"PT{DEADLINE:g}S", "outcome": "expire"}})
+    load_template(TEMPLATE, pauses, {})
+    load_template(TIMED, pauses, {"deadline": {"after": f"PT{DEADLINE:g}S", "outcome": "expire"}})
 
 
-def _load(template: str, pauses: int, review: dict[str, Any]) -> None:
+def load_template(template: str, pauses: int, review: dict[str, Any]) -> None:
     asking = {"pause_after": True, "pause_phase": "asking", "max_revisions": 2, "review": review}
     act = {"step_type": "execute", "step_template_slug": "chaos-work"}
     ask = {**act, **asking}

@@ -20,6 +20,7 @@ from bench.chaos import orders
 from bench.chaos.asking import TEAM, Asker
 from bench.chaos.books import Books
 from bench.chaos.clients import DOORS, PASSWORD, Answer, Client, Question
+from bench.chaos.faults import Fault
 from bench.chaos.maker import Maker, known
 from bench.chaos.world import KINDS, World, patiently
 from hitl.models import ApiToken
@@ -39,8 +40,11 @@ EARLY = 1.5
 
 
 class Race:
-    def __init__(self, world: World, options: argparse.Namespace) -> None:
+    def __init__(
+        self, world: World, options: argparse.Namespace, faults: dict[str, Fault] | None = None
+    ) -> None:
         self.world, self.stack, self.options = world, world.stack, options
+        self.faults = faults or {name: known()[name] for name in options.faults}
         self.dice = random.Random(options.seed)
         self.books = Books(world, pauses=options.pauses)
 
@@ -48,19 +52,13 @@ class Race:
         began, options, world = time.monotonic(), self.options, self.world
         tokens = self.settle()
         world.token = tokens[USERS[0]]
-        for name in options.faults:
-            known()[name].prepare(world)
+        for fault in self.faults.values():
+            fault.prepare(world)
         world.begin()
-        faults = Maker(world, options.faults, every=options.every, times=options.times)
+        faults = Maker(world, self.faults, every=options.every, times=options.times)
         heard: list[Answer] = []
         clients = [self.client(number, tokens, heard) for number in range(options.clients)]
-        asker = Asker(
-            world,
-            runs=options.runs,
-            minutes=options.minutes,
-            times=options.times,
-            live=options.live,
-        )
+        asker = self.asker()
         watch = Watch(world)
         for thread in (watch, faults, asker):
             thread.start()
@@ -73,10 +71,20 @@ class Race:
             client.close()
         asker.ask_again()
         watch.stop()
-        for name in options.faults:
-            known()[name].check(world)
+        for fault in self.faults.values():
+            fault.check(world)
         counts = self.books.check(asker.asked, heard)
         return {**self.summary(), "seconds": round(time.monotonic() - began), **counts}
+
+    def asker(self) -> Asker:
+        options = self.options
+        return Asker(
+            self.world,
+            runs=options.runs,
+            minutes=options.minutes,
+            times=options.times,
+            live=options.live,
+        )
 
     def summary(self) -> dict[str, Any]:
         """What of the books counts most: first in the line."""
@@ -86,7 +94,7 @@ class Race:
             "ok": not world.breaches,
             **{kind: kinds[kind] for kind in KINDS},
             "breaches": [f"{kind}: {words}" for kind, words in world.breaches[:20]],
-            "faults": {name: self.made(name) for name in options.faults},
+            "faults": {name: self.made(name) for name in self.faults},
             **{
                 name: getattr(options, name)
                 for name in ("minutes", "pauses", "seed", "clients", "lease")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from runs.git import room
 from runs.git.access import Access
 from runs.git.hardening import SETTINGS
 from runs.git.mirror import HEAD, Mirror
@@ -141,6 +142,7 @@ class GitWorkspace:
 
     # The work tree
 
+    @room.asked_for()
     def restore(self) -> None:
         self._repository.hold()
         if self._is_healthy():

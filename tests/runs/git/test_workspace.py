@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import subprocess
@@ -91,6 +92,28 @@ def test_an_empty_origin_is_a_clear_failure(tmp_path, open_workspace):
 
 def test_an_origin_that_is_gone_is_a_clear_failure(tmp_path, open_workspace):
     assert failure(open_workspace(tmp_path / "none").restore).code == "clone_failed"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        StepFailed("git clone failed: fatal: write error: No space left on device.", code="x"),
+    ],
+)
+def test_a_disk_without_room_has_one_code_whoever_noticed_it(
+    open_workspace, origin, monkeypatch, error
+):
+    workspace = open_workspace(origin)
+
+    def refuse(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(workspace, "_cloned", refuse)
+    assert failure(workspace.restore).code == "disk_full"
+    monkeypatch.undo()
+    workspace.restore()
+    assert (workspace.path / ".git").is_dir()
 
 
 def test_restore_removes_what_a_dead_worker_left(restored):

@@ -1,0 +1,13 @@
+"""`make drills`: trouble that lasts for minutes, as operators meet it, on the processes of
+production: a web server, a worker of threads, one for control, and beat.
+
+Each drill is a module with a `DRILL`, a fault of `bench.chaos` that is made once. Two clients order
+all the while under Idempotency-Keys, two people answer, and the books of `bench.chaos` are checked
+at the end.
+"""
+
+import os
+
+DRILLS = ("full_redis", "readonly_redis", "full_disk", "full_data", "silent_beat", "outage")
+SECONDS = float(os.environ.get("DRILL_SECONDS", "120"))
+"""How long the trouble lasts."""

@@ -1,0 +1,25 @@
+"""The drills that `make drills` names are there."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from bench import drills
+from bench.chaos.faults import Fault
+from tests.stories.accidents.drills import drill
+
+OTHERS = {"__main__", "world", "schedules"}
+
+
+def test_every_drill_is_named_and_each_name_is_a_drill():
+    modules = {module.name for module in pkgutil.iter_modules(drills.__path__)} - OTHERS
+    assert modules == set(drills.DRILLS)
+    for name in drills.DRILLS:
+        assert isinstance(importlib.import_module(f"bench.drills.{name}").DRILL, Fault)
+
+
+def test_a_drill_that_there_is_not_is_named_with_those_that_there_are():
+    done = drill("bench.drills", "rain")
+    assert done.returncode == 1
+    assert "No drill is called rain; there are full_redis," in done.stderr
