@@ -36,6 +36,8 @@ APPS = ("hitl", "runs", "checkpoints")
 KEPT = ("before-1", "before-2", "before-3")
 """Orders that ask before the upgrade, and are answered beside it, after it, and on the way back."""
 LIVE = ("pending", "running", "paused")
+ENDS_WITHIN = 30.0
+"""Seconds that a process may take after SIGTERM."""
 QUEUES = "steps,agents", "control,outbound"
 
 
@@ -89,8 +91,10 @@ class Drill:
         self.doors = Doors([self.old])
         self.callers = [Caller(self.doors, number) for number in range(CALLERS)]
         self.follower = Follower(self.doors)
+        self.threads: list[Caller | Follower] = [*self.callers, self.follower]
         self.kept = {key: Asked(key) for key in KEPT}
         self.line: dict[str, Any] = {}
+        self.longest = 0.0
 
     def run(self) -> dict[str, Any]:
         try:
@@ -100,7 +104,11 @@ class Drill:
         finally:
             for stack in (self.old, self.new):
                 stack.stop()
-        return {**self.line, "breaches": self.breaches}
+        return {
+            **self.line,
+            "longest_end": round(self.longest, 1),
+            "breaches": self.breaches,
+        }
 
     def _steps(self) -> None:
         self.old.manage("migrate", "-v", "0")
@@ -110,7 +118,7 @@ class Drill:
         for asked in self.kept.values():
             self.doors.order("slow-asking", asked)
             self.doors.question(asked)
-        for thread in (*self.callers, self.follower):
+        for thread in self.threads:
             thread.start()
         time.sleep(WHILE / 3)
         self.line["doctor_before"] = self._doctor("database")
@@ -128,9 +136,9 @@ class Drill:
         self.doors.answer(self.kept["before-2"], "approve")
         time.sleep(WHILE)
         self.line["doctor_after"] = self._doctor("version")
-        for thread in (*self.callers, self.follower):
+        for thread in self.threads:
             thread.over.set()
-        for thread in (*self.callers, self.follower):
+        for thread in self.threads:
             thread.join(120)
             if thread.failure or thread.is_alive():
                 self.breaches.append(f"{thread.name}: {thread.failure or 'does not end'}")
@@ -156,11 +164,13 @@ class Drill:
         for process in [*stack.processes[1:], stack.processes[0]]:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)
+            began = time.monotonic()
             try:
-                process.wait(30)
+                process.wait(ENDS_WITHIN)
             except subprocess.TimeoutExpired:
-                self.breaches.append(f"{process.args} does not end by SIGTERM")
+                self.breaches.append(f"{process.args!r} does not end by SIGTERM")
                 stack.kill(process)
+            self.longest = max(self.longest, time.monotonic() - began)
         stack.processes.clear()
 
     def _doctor(self, subject: str) -> list[str]:
@@ -223,7 +233,9 @@ class Drill:
             "server_errors": told.failed,
             "unreachable": told.statuses[0],
             "statuses": dict(sorted(told.statuses.items())),
-            "tracebacks": logs.count("Traceback"),
+            "tracebacks": [
+                part.partition("\n\n")[0][-600:] for part in logs.split("Traceback")[1:4]
+            ],
         }
 
     def _left(self) -> list[tuple[Any, ...]]:
