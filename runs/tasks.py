@@ -36,7 +36,7 @@ from runs.engine.body_processes import child as body_process
 from runs.engine.dispatch import pool as pools
 from runs.engine.dispatch.lane import Lane
 from runs.engine.recovery import lost_runs, postpone
-from runs.engine.workers import clocks, heartbeat, lease
+from runs.engine.workers import clocks, heartbeat, lease, watermark
 from runs.engine.workers.shutdown import stopping
 from runs.git import housekeeping
 from runs.models import Place, QueuedTurn, Run
@@ -152,6 +152,7 @@ def order_rounds() -> None:
         clocks.note()
         with RoundItem(logger, heartbeat.LOOK):
             heartbeat.note_look()
+            watermark.note()
     with RoundItem(logger, housekeeping.__name__):
         housekeeping.tend(now=clock.now())  # the folders of this machine, whose files say when
 
