@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,6 +156,19 @@ class Caller(threading.Thread):
             self.doors.order("slow-asking", again)
             asked.replayed = again.order
         self.doors.answer(asked, self.dice.choice(("approve", "approve", "approve", "cancel")))
+
+
+def over(threads: Sequence[Caller | Follower]) -> list[str]:
+    """Let them end; what went wrong with them."""
+    for thread in threads:
+        thread.over.set()
+    for thread in threads:
+        thread.join(120)
+    return [
+        f"{thread.name}: {thread.failure or 'does not end'}"
+        for thread in threads
+        if thread.failure or thread.is_alive()
+    ]
 
 
 class Follower(threading.Thread):

@@ -14,22 +14,18 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
-import redis as redis_client
-
-from bench.callers import Asked, Caller, Doors
-from bench.upgrades import DECISIONS, ENDS, LIVE
+from bench import outside
+from bench.callers import Asked, Caller, Doors, over
+from bench.outside import DECISIONS, ENDS, OPEN, RUNS, rows, said, waiting
 from checkpoints import ids
 from tests.databases.copies import PEOPLE
-from tests.run import install_missing
-from tests.servers.private import find, free_port, postgresql, redis
+from tests.servers.private import find, free_port
 from tests.servers.stack import SlowStack, until
 
 WHILE = float(os.environ.get("BENCH_RESTORE_SECONDS", "20"))
@@ -44,20 +40,12 @@ User.objects.filter(username="ben").update(email="ben@example.org")
 
 
 def main() -> int:
-    install_missing()
-    with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="waystation-re-", ignore_cleanup_errors=True)
-            )
-        )
-        folder.chmod(0o755)
-        url = stack.enter_context(postgresql(folder / "pg", durable=True))
-        drill = Restore(folder / "drill", url, stack.enter_context(redis(folder)))
+    with outside.servers() as (folder, url, broker):
+        drill = Restore(folder / "drill", url, broker)
         try:
             drill.run()
         except Exception as error:  # noqa: BLE001  # a breach among others
-            drill.breach(f"{type(error).__name__}: {str(error)[-1500:]}")
+            drill.breaches.append(f"{type(error).__name__}: {str(error)[-1500:]}")
         finally:
             drill.stack.stop()
     print(json.dumps({"breaches": drill.breaches}), flush=True)
@@ -72,7 +60,7 @@ class Restore:
         self.stack = SlowStack(
             folder,
             {
-                "DATABASE_URL": self._make("live"),
+                "DATABASE_URL": outside.database(server, "live"),
                 "REDIS_URL": broker,
                 "API_RATE": "1000000",
                 "CHECKPOINTS_URL": f"file://{self.states}",
@@ -80,22 +68,14 @@ class Restore:
         )
         self.doors = Doors([self.stack])
 
-    def breach(self, words: str) -> None:
-        self.breaches.append(words)
-
     def say(self, case: str, value: Any, *, must: bool | None = None) -> None:
         print(json.dumps({"case": case, "value": value, "met": must}), flush=True)
         if must is False:
-            self.breach(f"{case}: {str(value)[:300]}")
+            self.breaches.append(f"{case}: {str(value)[:300]}")
 
-    def _make(self, name: str) -> str:
-        with psycopg.connect(self.server, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return self.server.replace("/postgres?", f"/{name}?")
-
-    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.stack.environment["DATABASE_URL"]) as connection:
-            return connection.execute(statement.encode(), values).fetchall()
+    @property
+    def url(self) -> str:
+        return self.stack.environment["DATABASE_URL"]
 
     def run(self) -> None:
         self.stack.manage("migrate", "-v", "0")
@@ -107,8 +87,7 @@ class Restore:
             caller.start()
         time.sleep(WHILE / 2)
         began, dump = time.monotonic(), self.stack.folder / "waystation.dump"
-        live = self.stack.environment["DATABASE_URL"]
-        subprocess.run([str(find("pg_dump")), "-Fc", "-d", live, "-f", str(dump)], check=True)
+        subprocess.run([str(find("pg_dump")), "-Fc", "-d", self.url, "-f", str(dump)], check=True)
         self.say("seconds of the dump", round(time.monotonic() - began, 2))
         early = {one.key for caller in callers for one in caller.asked}
 
@@ -117,35 +96,30 @@ class Restore:
         self.say("claim after the dump", status)
         (late,) = self._asking("slow-mailed", number=7)
         time.sleep(WHILE)
-        for caller in callers:
-            caller.over.set()
-        for caller in callers:
-            caller.join(90)
-            if caller.failure or caller.is_alive():
-                self.breach(f"{caller.name}: {caller.failure or 'does not end'}")
-        until(lambda: len(self._links()) > 1, what="the second mail")
-        links = self._links()
+        self.breaches += over(callers)
+        until(lambda: len(outside.mailed_links(self.stack)) > 1, what="the second mail")
+        links = outside.mailed_links(self.stack)
         after = [one for c in callers for one in c.asked if one.key not in early]
         self._end(self.stack.processes[1:])
         stale = [Asked(f"stale-{number}") for number in range(5)]
         for one in stale:  # whose messages nobody takes before the restore
             self.doors.order("slow-asking", one)
         self._end(self.stack.processes)
-        broker = redis_client.Redis.from_url(self.broker)
-        lists = [key for key in broker.scan_iter() if broker.type(key) == b"list"]
-        self.say("stale messages in Redis", {str(key): broker.llen(key) for key in lists})
+        self.say("stale messages in Redis", waiting(self.broker))
 
-        self.stack.environment["DATABASE_URL"] = restored = self._make("restored")
+        self.stack.environment["DATABASE_URL"] = restored = outside.database(
+            self.server, "restored"
+        )
         command = [str(find("pg_restore")), "-O", "-d", restored, str(dump)]
         subprocess.run(command, check=True)
         ledger = Counter(self.stack.noted("done", ""))
         self.stack.manage("start", "prepare")
         self._invariants("invariants after the restore")
         self._said("verify_checkpoints", must="all as they were written")
-        self._doctor("doctor before the start", must=True)
+        self._doctor("doctor before the start")
         self._start()
         time.sleep(WHILE / 2)
-        self._doctor("doctor after the start", must=True)
+        self._doctor("doctor after the start")
         self._links_open(links)
         status, _ = self.doors.call("POST", f"/api/v1/pauses/{claimed.pause}/claim", {})
         self.say("the claim again", status, must=status in {200, 201})
@@ -157,8 +131,8 @@ class Restore:
         for one in self._open():
             self.doors.answer(one, "approve")
         with suppress(AssertionError):
-            until(lambda: not self._left(), what="the end of all runs", every=0.5)
-        self.say("runs that do not end", self._left(), must=not self._left())
+            until(lambda: not outside.left(self.url), what="the end of all runs", every=0.5)
+        self.say("runs that do not end", outside.left(self.url), must=not outside.left(self.url))
         self._examine(ledger, effect)
         self._invariants("invariants at the end")
         self._bodies()
@@ -183,33 +157,22 @@ class Restore:
             self.doors.question(one)
         return asked
 
-    def _links(self) -> list[str]:
-        """In the order in which they were mailed."""
-        folder = Path(self.stack.environment["WAYSTATION_DATA"]) / "mail"
-        text = "\n".join(path.read_text() for path in sorted(folder.glob("*.log")))
-        found = re.findall(r"http://\S+?(/l/[\w-]+)", text.replace("=\n", ""))
-        return list(dict.fromkeys(found))
-
     def _said(self, *words: str, must: str = "") -> str:
-        said = self._out(*words)
-        told = " | ".join(said[-4:])[-600:]
+        told = " | ".join(said(self.stack, *words)[-4:])[-600:]
         self.say(" ".join(words), told, must=must in told if must else None)
         return told
 
-    def _out(self, *words: str) -> list[str]:
-        """Without the warnings of checks, which come after it."""
-        told = self.stack.manage(*words, check=False)
-        return told.partition("System check identified")[0].strip().splitlines() or [""]
-
     def _invariants(self, case: str) -> None:
-        said = self._out("invariants", "--deep")
-        self.say(case, said[-1], must=not any("BROKEN" in line for line in said))
-        self.breaches += [line for line in said if "BROKEN" in line]
+        lines = said(self.stack, "invariants", "--deep")
+        broken = [line for line in lines if "BROKEN" in line]
+        self.say(case, [lines[-1], *broken], must=not broken)
 
-    def _doctor(self, case: str, *, must: bool) -> None:
-        told = json.loads(self.stack.manage("doctor", "--json", check=False))["findings"]
-        found = [f"{f['subject']}: {f['words']}" for f in told if f["subject"] in TIMES]
-        self.say(case, found, must=bool(found) is must)
+    def _doctor(self, case: str) -> list[str]:
+        found = [
+            f"{about}: {words}" for about, words in outside.doctor(self.stack) if about in TIMES
+        ]
+        self.say(case, found, must="older than it was" in str(found))
+        return found
 
     def _links_open(self, links: list[str]) -> None:
         for case, link in zip(("before", "after"), (links[0], links[-1]), strict=True):
@@ -222,23 +185,20 @@ class Restore:
             template = "slow-mailed" if one.key.startswith("slow-mailed") else "slow-asking"
             for _ in range(2):
                 self.doors.order(template, one)
-        made = Counter(title for (title,) in self._rows("SELECT title FROM runs_workorder"))
+        made = Counter(title for (title,) in rows(self.url, "SELECT title FROM runs_workorder"))
         wrong = [one.key for one in asked if made[one.key] != 1]
         self.say("keys from after the dump, sent again twice", len(asked))
         self.say("… that made none or two orders", wrong, must=not wrong)
 
     def _open(self) -> list[Asked]:
         """Orders of callers that ask, as the dump has them or sent again since."""
-        there = [Asked(title) for (title,) in self._rows(OPEN)]
+        there = [Asked(title) for (title,) in rows(self.url, OPEN)]
         for one in there:
             self.doors.order("slow-mailed" if "mailed" in one.key else "slow-asking", one)
         return there
 
     def _busy(self) -> int:
-        return sum(status in {"pending", "running"} for _, status in self._rows(ENDS))
-
-    def _left(self) -> list[tuple[Any, ...]]:
-        return [row for row in self._rows(ENDS) if row[1] in LIVE]
+        return sum(status in {"pending", "running"} for _, status in rows(self.url, ENDS))
 
     def _examine(self, ledger: Counter[str], effect: Asked) -> None:
         now = Counter(self.stack.noted("done", ""))
@@ -249,22 +209,24 @@ class Restore:
         self.say("… done twice since", twice, must=not twice)
         once = Counter(self.stack.noted("once", ""))
         self.say("effects under once, done again after the restore", dict(once))
-        runs = Counter(title for (title,) in self._rows(RUNS))
-        answers = Counter(title for title, _ in self._rows(DECISIONS))
+        runs = Counter(title for (title,) in rows(self.url, RUNS))
+        answers = Counter(title for title, _ in rows(self.url, DECISIONS))
         more = [key for key, times in runs.items() if times > 1]
         more += [key for key, times in answers.items() if times > 1]
         self.say("orders with two runs or two decisions", more, must=not more)
         told = self.doors.told
         self.say("answers", dict(sorted(told.statuses.items())), must=not told.failed)
         self.breaches += told.wrong[:3]
-        logs = "".join(path.read_text(errors="replace") for path in self.stack.folder.glob("*.log"))
-        parts = [part.partition("\n\n")[0][-500:] for part in logs.split("Traceback")[1:4]]
+        parts = outside.tracebacks(self.stack.folder)
+        steps = [name for name in waiting(self.broker) if name.startswith("steps")]
+        self.say("queues of steps with messages that nobody took", steps, must=not steps)
         self.say("tracebacks in logs", parts, must=not parts)
 
     def _bodies(self) -> None:
         """The store beside the database: newer bodies are there, and one is taken away."""
         self._said("drop_stray_bodies", "--dry-run", "--older-than", "0")
-        ((key,),) = self._rows(
+        ((key,),) = rows(
+            self.url,
             "SELECT id FROM checkpoints_checkpoint WHERE body LIKE '{\"elsewhere\"%%' "
             "ORDER BY id DESC LIMIT %s",
             1,
@@ -272,17 +234,12 @@ class Restore:
         (path,) = self.states.rglob(f"{key.hex}.body")
         path.unlink()
         self._said("verify_checkpoints", must="1 damaged")
-        self._doctor("doctor with a body missing and others newer", must=True)
-        told = self.stack.manage("doctor", "--json", check=False)
-        named = ids.show("ckpt", key) in told
+        told = self._doctor("doctor with a body missing and others newer")
+        named = ids.show("ckpt", key) in str(told)
         self.say("doctor names the checkpoint whose body is missing", named, must=named)
 
 
 TIMES = {"time", "states"}
-RUNS = "SELECT w.title FROM runs_run r JOIN runs_workorder w ON w.id = r.work_order_id"
-OPEN = """
-    SELECT w.title FROM runs_pause p JOIN runs_run r ON r.id = p.run_id
-    JOIN runs_workorder w ON w.id = r.work_order_id WHERE p.status = 'open'"""
 
 
 if __name__ == "__main__":

@@ -12,21 +12,29 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
-from bench.callers import WAY, Asked, Caller, Doors, Follower
+from bench.callers import WAY, Asked, Caller, Doors, Follower, over
+from bench.outside import (
+    DECISIONS,
+    ENDS,
+    EVENTS,
+    database,
+    doctor,
+    left,
+    rows,
+    said,
+    servers,
+    tracebacks,
+    work_tree,
+)
 from tests.databases.copies import PEOPLE
-from tests.run import install_missing
-from tests.servers.private import free_port, postgresql, redis
-from tests.servers.stack import ROOT, SlowStack, until
+from tests.servers.private import free_port
+from tests.servers.stack import SlowStack, until
 
 CALLERS = 3
 WHILE = float(os.environ.get("BENCH_UPGRADE_SECONDS", "20"))
@@ -35,7 +43,6 @@ APPS = ("hitl", "runs", "checkpoints")
 """In the order in which their migrations are taken back."""
 KEPT = ("before-1", "before-2", "before-3")
 """Orders that ask before the upgrade, and are answered beside it, after it, and on the way back."""
-LIVE = ("pending", "running", "paused")
 ENDS_WITHIN = 30.0
 """Seconds that a process may take after SIGTERM."""
 QUEUES = "steps,agents", "control,outbound"
@@ -44,41 +51,20 @@ QUEUES = "steps,agents", "control,outbound"
 def main(commits: list[str]) -> int:
     if not commits:
         sys.exit(__doc__)
-    install_missing()
     bad = 0
-    with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="waystation-up-", ignore_cleanup_errors=True)
-            )
-        )
-        folder.chmod(0o755)
-        url = stack.enter_context(postgresql(folder / "pg", durable=True))
-        broker = stack.enter_context(redis(folder))
+    with servers() as (folder, url, broker):
         for number, commit in enumerate(commits, start=1):
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE upgrade_{number}".encode())
             with work_tree(commit, folder / f"code-{number}") as root:
                 drill = Drill(
                     folder / f"drill-{number}",
                     root,
-                    url.replace("/postgres?", f"/upgrade_{number}?"),
+                    database(url, f"upgrade_{number}"),
                     f"{broker.rsplit('/', 1)[0]}/{number}",
                 )
                 line = drill.run()
             print(json.dumps({"from": commit, **line}), flush=True)
             bad += bool(line["breaches"])
     return 1 if bad else 0
-
-
-@contextmanager
-def work_tree(commit: str, where: Path) -> Iterator[Path]:
-    git = ["git", "-C", str(ROOT), "worktree"]
-    subprocess.run([*git, "add", "-q", "--detach", str(where), commit], check=True)
-    try:
-        yield where
-    finally:
-        subprocess.run([*git, "remove", "--force", str(where)], check=True)
 
 
 class Drill:
@@ -104,11 +90,8 @@ class Drill:
         finally:
             for stack in (self.old, self.new):
                 stack.stop()
-        return {
-            **self.line,
-            "longest_end": round(self.longest, 1),
-            "breaches": self.breaches,
-        }
+        self.line["longest_end"] = round(self.longest, 1)
+        return {**self.line, "breaches": self.breaches}
 
     def _steps(self) -> None:
         self.old.manage("migrate", "-v", "0")
@@ -136,12 +119,7 @@ class Drill:
         self.doors.answer(self.kept["before-2"], "approve")
         time.sleep(WHILE)
         self.line["doctor_after"] = self._doctor("version")
-        for thread in self.threads:
-            thread.over.set()
-        for thread in self.threads:
-            thread.join(120)
-            if thread.failure or thread.is_alive():
-                self.breaches.append(f"{thread.name}: {thread.failure or 'does not end'}")
+        self.breaches += over(self.threads)
         self._examine()
         self._invariants("invariants", self.new)
         self._back()
@@ -168,27 +146,25 @@ class Drill:
             try:
                 process.wait(ENDS_WITHIN)
             except subprocess.TimeoutExpired:
-                self.breaches.append(f"{process.args!r} does not end by SIGTERM")
+                self.breaches.append(f"{stack.root.name}: {process.args!r} does not end by SIGTERM")
                 stack.kill(process)
             self.longest = max(self.longest, time.monotonic() - began)
         stack.processes.clear()
 
     def _doctor(self, subject: str) -> list[str]:
-        told = json.loads(self.new.manage("doctor", "--json", check=False).partition("\nTrace")[0])
-        return [f["words"] for f in told["findings"] if f["subject"] == subject]
+        return [words for about, words in doctor(self.new) if about == subject]
 
     def _invariants(self, name: str, stack: SlowStack) -> None:
-        said = stack.manage("invariants", "--deep", check=False).strip().splitlines()
-        self.line[name] = said[-1] if said else ""
-        self.breaches += [f"{name}: {line}" for line in said if "BROKEN" in line]
+        lines = said(stack, "invariants", "--deep")
+        self.line[name] = lines[-1]
+        self.breaches += [f"{name}: {line}" for line in lines if "BROKEN" in line]
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database) as connection:
-            return connection.execute(statement.encode(), values).fetchall()
+        return rows(self.database, statement, *values)
 
     def _migrations(self) -> dict[str, str]:
-        rows = self._rows("SELECT app, max(name) FROM django_migrations GROUP BY app")
-        return {str(app): str(name) for app, name in rows if app in APPS}
+        last = self._rows("SELECT app, max(name) FROM django_migrations GROUP BY app")
+        return {str(app): str(name) for app, name in last if app in APPS}
 
     def _examine(self) -> None:
         """Rows and files against what callers were told."""
@@ -217,11 +193,7 @@ class Drill:
         done = Counter(self.new.noted("done", ""))
         wrong += [f"{key} was done {times} times" for key, times in done.items() if times > 1]
         wrong += [f"{key} is {status}" for key, status in self._left()]
-        told = self.doors.told
-        if told.failed:
-            wrong += told.wrong[:5]
-        logs = "".join(path.read_text(errors="replace") for path in self.new.folder.glob("*.log"))
-        self.breaches += wrong
+        self.breaches += wrong + (told := self.doors.told).wrong[:5]
         self.line |= {
             "keys": len(asked),
             "decisions": sum(bool(one.decision) for one in asked),
@@ -233,14 +205,11 @@ class Drill:
             "server_errors": told.failed,
             "unreachable": told.statuses[0],
             "statuses": dict(sorted(told.statuses.items())),
-            "tracebacks": [
-                part.partition("\n\n")[0][-600:] for part in logs.split("Traceback")[1:4]
-            ],
+            "tracebacks": tracebacks(self.new.folder),
         }
 
     def _left(self) -> list[tuple[Any, ...]]:
-        rows = self._rows(ENDS)
-        return [(key, status) for key, status in rows if status in LIVE and key not in KEPT[2:]]
+        return [row for row in left(self.database) if row[0] not in KEPT[2:]]
 
     def _back(self) -> None:
         """This code ends, its migrations are taken back, the older code goes on."""
@@ -252,8 +221,8 @@ class Drill:
         back: dict[str, str] = {}
         for app in APPS:
             if self._migrations()[app] != self.before[app]:
-                said = self.new.manage("migrate", app, self.before[app][:4], check=False)
-                back[app] = " | ".join(said.strip().splitlines()[3:])[-700:]
+                told = said(self.new, "migrate", app, self.before[app][:4])
+                back[app] = " | ".join(told[3:])[-700:]
         self.line["back"] = back
         self.line["migrations"] = {"old": self.before, "now": self._migrations()}
         self._start_old()
@@ -275,16 +244,6 @@ class Drill:
         self._end(self.old)
         self.new.manage("start", "prepare")
         self._invariants("invariants_again", self.new)
-
-
-ENDS = """
-    SELECT w.title, r.status FROM runs_workorder w JOIN runs_run r ON r.id = w.latest_run_id"""
-DECISIONS = """
-    SELECT w.title, d.action FROM hitl_decision d JOIN runs_pause p ON p.id = d.pause_id
-    JOIN runs_run r ON r.id = p.run_id JOIN runs_workorder w ON w.id = r.work_order_id"""
-EVENTS = """
-    SELECT e.seq FROM checkpoints_event e JOIN runs_workorder w ON w.thread_id = e.thread_id
-    WHERE w.title = %s ORDER BY e.seq"""
 
 
 if __name__ == "__main__":

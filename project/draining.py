@@ -60,7 +60,7 @@ def with_daphne(application: Any) -> Any:
     from twisted.internet.defer import Deferred
     from twisted.internet.tcp import Port
 
-    drain, server, later = Drain(), cast(Any, reactor), cast(Any, Deferred)
+    drain, server, later = Drain(), cast("Any", reactor), cast("Any", Deferred)
 
     def stop() -> Any:
         last = threading.Timer(AT_LAST, os._exit, [0])
@@ -68,7 +68,7 @@ def with_daphne(application: Any) -> Any:
         last.start()
         for port in server.getReaders():
             if isinstance(port, Port):
-                port.stopListening()
+                cast("Any", port).stopListening()
         return later.fromFuture(asyncio.ensure_future(drain.ends()))
 
     # before Daphne's own, which cancels: those are called in the order in which they came

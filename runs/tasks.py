@@ -27,6 +27,7 @@ from kombu.exceptions import ChannelError
 from checkpoints import ids
 from checkpoints.database import clock, locks, outages
 from checkpoints.database.rounds import RoundItem
+from checkpoints.events import watermark
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
 from runs import retention, rounds
@@ -36,7 +37,7 @@ from runs.engine.body_processes import child as body_process
 from runs.engine.dispatch import pool as pools
 from runs.engine.dispatch.lane import Lane
 from runs.engine.recovery import lost_runs, postpone
-from runs.engine.workers import clocks, heartbeat, lease, watermark
+from runs.engine.workers import clocks, heartbeat, lease
 from runs.engine.workers.shutdown import stopping
 from runs.git import housekeeping
 from runs.models import Place, QueuedTurn, Run

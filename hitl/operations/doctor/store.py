@@ -13,10 +13,10 @@ from redis.exceptions import RedisError
 
 from checkpoints.contract.base import StoreUnavailable
 from checkpoints.database import clock, outages
+from checkpoints.events import watermark
 from checkpoints.store import beside
 from hitl.operations import health
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
-from runs.engine.workers import watermark
 from runs.models import HostClock
 
 OLDEST = 13

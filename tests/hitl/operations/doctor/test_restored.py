@@ -10,10 +10,10 @@ from django.db import connection
 
 from checkpoints.contract.base import shown
 from checkpoints.database import clock
+from checkpoints.events import watermark
 from checkpoints.models import Checkpoint
 from checkpoints.store import beside
 from hitl.operations.doctor import Level, store
-from runs.engine.workers import watermark
 from tests.conftest import drive
 
 

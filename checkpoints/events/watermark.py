@@ -1,7 +1,8 @@
 """How far the database had come, noted in Redis beside it: a database that is behind that was
 restored, or is a standby that had not heard of everything when it was promoted.
 
-Nothing is decided by it: people are told, for they have to look at what was done outside since.
+PostgreSQL writes sequences ahead, so a standby that lacks less than 32 events is not found. Nothing
+is decided by it: people are told, for they have to look at what was done outside since.
 """
 
 from __future__ import annotations
