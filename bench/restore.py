@@ -29,6 +29,8 @@ from tests.servers.private import find, free_port
 from tests.servers.stack import SlowStack, until
 
 WHILE = float(os.environ.get("BENCH_RESTORE_SECONDS", "20"))
+LATE = ("not_picked_up", "not_taken_back")
+"""What a dump older than a minute breaks until workers look."""
 MAILED = """
 from runs import definitions
 from runs.models import Template
@@ -114,7 +116,7 @@ class Restore:
         subprocess.run(command, check=True)
         ledger = Counter(self.stack.noted("done", ""))
         self.stack.manage("start", "prepare")
-        self._invariants("invariants after the restore")
+        self._invariants("invariants after the restore", but=LATE)
         self._said("verify_checkpoints", must="all as they were written")
         self._doctor("doctor before the start")
         self._start()
@@ -162,10 +164,11 @@ class Restore:
         self.say(" ".join(words), told, must=must in told if must else None)
         return told
 
-    def _invariants(self, case: str) -> None:
+    def _invariants(self, case: str, *, but: tuple[str, ...] = ()) -> None:
         lines = said(self.stack, "invariants", "--deep")
         broken = [line for line in lines if "BROKEN" in line]
-        self.say(case, [lines[-1], *broken], must=not broken)
+        more = [line for line in broken if not any(code in line for code in but)]
+        self.say(case, [lines[-1], *broken], must=not more)
 
     def _doctor(self, case: str) -> list[str]:
         found = [
