@@ -24,6 +24,7 @@ from hitl.http.incoming import bounded  # noqa: E402  # as above
 from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
 from hitl.live.backpressure import patient  # noqa: E402  # as above
+from project import draining  # noqa: E402  # as above
 from project.doors import guarded  # noqa: E402  # as above
 from project.errors import exception_handler  # noqa: E402  # as above
 from runs.definitions import shipped  # noqa: E402  # as above
@@ -48,7 +49,8 @@ if settings.WAYSTATION_LANGGRAPH:
     doors.append(re_path(r"^langgraph/(?P<path>.*)$", patient(traced(guarded(graph_door, named)))))
     graph_socket = langgraph_sockets.application(exception_handler)
     door_sockets = [re_path(langgraph_sockets.PATH, guarded(patient(graph_socket), named))]
-http: Any = [*streams, *doors, re_path("", traced(bounded(django_application)))]
+pages = draining.with_daphne(traced(bounded(django_application)))
+http: Any = [*streams, *doors, re_path("", pages)]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
 sockets = URLRouter([*door_sockets, re_path("", sockets)])
 

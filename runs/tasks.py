@@ -27,6 +27,7 @@ from kombu.exceptions import ChannelError
 from checkpoints import ids
 from checkpoints.database import clock, locks, outages
 from checkpoints.database.rounds import RoundItem
+from checkpoints.events import watermark
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
 from runs import retention, rounds
@@ -152,6 +153,7 @@ def order_rounds() -> None:
         clocks.note()
         with RoundItem(logger, heartbeat.LOOK):
             heartbeat.note_look()
+            watermark.note()
     with RoundItem(logger, housekeeping.__name__):
         housekeeping.tend(now=clock.now())  # the folders of this machine, whose files say when
 

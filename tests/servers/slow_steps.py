@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 from runs.agents import memory
@@ -54,6 +55,13 @@ def calls(state: State, context: Context) -> Outcome:
 def sleep(state: State, context: Context) -> Outcome:
     """As long as its config says."""
     return _take(context, float(str(context.config["seconds"])))
+
+
+@step("slow.once")
+def once(state: State, context: Context) -> Outcome:
+    """An effect outside that is done once, and a little time after it."""
+    context.once("effect", partial(note, "once", context.key), optional=True)
+    return _take(context, 0.1)
 
 
 @step("slow.deaf")
@@ -228,6 +236,7 @@ def load() -> None:
 
     `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
     `slow-asking`: asks, then goes on with a short step. `slow-broken`: asks, then fails.
+    `slow-once`: asks, then has an effect under `once`.
     `slow-mixed`: three short ones, the second for the agents' queue. `slow-talk`: asks for a word,
     and says it. `slow-chat`: five loops of an agent, with a question in the second."""
     from runs import definitions  # here: workers load the steps before the tables are known
@@ -237,6 +246,7 @@ def load() -> None:
         "slow-sleep", title="Sleep", function="slow.sleep", config={"seconds": 60}
     )
     definitions.edit_step_template("slow-broken", title="Broken", function="slow.broken", config={})
+    definitions.edit_step_template("slow-once", title="Once", function="slow.once", config={})
     definitions.edit_step_template("slow-deaf", title="Deaf", function="slow.deaf", config={})
     ticks = [
         {"name": f"tick{number}", "step_type": "execute", "step_template_slug": "slow-tick"}
@@ -255,6 +265,7 @@ def load() -> None:
         "slow-deaf": [{**sleep, "step_template_slug": "slow-deaf"}],
         "slow-agent": [{**sleep, "queue": "agents"}],
         "slow-asking": [asking, ticks[0]],
+        "slow-once": [asking, {**ticks[0], "step_template_slug": "slow-once"}],
         "slow-broken": [asking, {**ticks[0], "step_template_slug": "slow-broken"}],
         "slow-mixed": [
             {**ticks[0], "name": "before"},

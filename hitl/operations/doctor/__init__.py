@@ -17,6 +17,8 @@ IN_DATABASE: tuple[Examination, ...] = (
     store.pooler,
     standbys.standbys,
     store.clocks,
+    store.went_back,
+    store.states,
     processes.queues,
     processes.pools,
     processes.versions,

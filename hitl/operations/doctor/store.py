@@ -9,18 +9,25 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
+from redis.exceptions import RedisError
 
+from checkpoints.contract.base import StoreUnavailable
 from checkpoints.database import clock, outages
+from checkpoints.events import watermark
+from checkpoints.store import beside
 from hitl.operations import health
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 from runs.models import HostClock
 
 OLDEST = 13
 """Of PostgreSQL: what Django 5.2 needs (13 has ended; 14 is the oldest that is still mended)."""
+NAMED = 3
+"""Checkpoints that are named of many."""
 FULL = 0.8
 """Of PostgreSQL's connections in use."""
 LITTLE, NOTHING = 1_000_000_000, 100_000_000
 """Free bytes."""
+RESTORED = "docs/how-to/backup.md, “After a restore”"
 DEPLOY = "docs/how-to/deploy.md"
 
 
@@ -136,6 +143,50 @@ def clocks() -> Iterator[Finding]:
         )
     if not off and not others:
         yield fine("clock", "This host and those of workers agree with the database.")
+
+
+def went_back() -> Iterator[Finding]:
+    """The database is not older than what Redis has seen of it."""
+    try:
+        found = watermark.went_back_lately()
+    except (RedisError, OSError):
+        return  # which another finding says
+    if found is not None:
+        yield warning(
+            "time",
+            f"The database is older than it was: at {found.at[:19]} UTC it held more than it does "
+            "or did later. It was restored, or a standby was promoted that lacked the rest.",
+            f"What was answered and done in between is not known here; see {RESTORED}.",
+        )
+
+
+def states() -> Iterator[Finding]:
+    """Rows and the store of states beside the database are of one moment."""
+    try:
+        apart = beside.compare()
+    except StoreUnavailable as error:
+        yield wrong("states", str(error), "See whether what CHECKPOINTS_URL names can be reached.")
+        return
+    if apart is None:
+        return
+    if apart.missing:
+        yield wrong(
+            "states",
+            f"{len(apart.missing)} of the newest {beside.NEWEST} checkpoints have no state in the "
+            f"store beside the database: {', '.join(apart.missing[:NAMED])}.",
+            "Restore that store to the same moment or a later one; `manage.py verify_checkpoints` "
+            "names all.",
+        )
+    if apart.unknown:
+        yield warning(
+            "states",
+            f"The store beside the database has {len(apart.unknown)} states of checkpoints that "
+            f"are not known here, the newest {', '.join(apart.unknown[:NAMED])}: crashes leave "
+            "some, and a database that was restored does not know those written since.",
+            "`manage.py drop_stray_bodies` drops them.",
+        )
+    if not apart.missing and not apart.unknown:
+        yield fine("states", "The store beside the database holds what the rows name.")
 
 
 def disk() -> Iterator[Finding]:

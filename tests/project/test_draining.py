@@ -1,0 +1,62 @@
+"""Requests at work while a server stops."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from project.draining import Drain
+
+
+class Answering:
+    """An application that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.may, self.began, self.answered = asyncio.Event(), asyncio.Event(), False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.began.set()
+        await self.may.wait()
+        self.answered = True
+
+
+async def _begun(drain: Drain) -> tuple[Answering, asyncio.Future[Any]]:
+    view = Answering()
+    request = asyncio.ensure_future(drain.around(view)({}, None, None))
+    await view.began.wait()
+    return view, request
+
+
+@pytest.mark.parametrize("is_let", [True, False])
+def test_a_request_is_answered_though_the_server_cancels_it_and_the_wait_has_an_end(is_let):
+    async def story() -> bool:
+        drain = Drain()
+        view, request = await _begun(drain)
+        ending = asyncio.ensure_future(drain.ends(seconds=60 if is_let else 0.01))
+        await asyncio.sleep(0)  # it has begun to stop
+        request.cancel()
+        with suppress(asyncio.CancelledError):
+            await request
+        if is_let:
+            view.may.set()
+        await ending
+        return view.answered
+
+    assert asyncio.run(story()) is is_let
+
+
+def test_a_request_whose_client_has_left_is_cancelled_as_ever():
+    async def story() -> bool:
+        drain = Drain()
+        view, request = await _begun(drain)
+        request.cancel()
+        with suppress(asyncio.CancelledError):
+            await request
+        view.may.set()
+        await drain.ends(seconds=1)
+        return view.answered
+
+    assert asyncio.run(story()) is False
