@@ -8,6 +8,6 @@ at the end.
 
 import os
 
-DRILLS = ("full_redis", "readonly_redis", "full_disk", "full_data", "silent_beat", "outage")
+DRILLS = ("redis_full", "readonly_redis", "disk_full", "data_full", "silent_beat", "outage")
 SECONDS = float(os.environ.get("DRILL_SECONDS", "120"))
 """How long the trouble lasts."""

@@ -1,6 +1,6 @@
-"""`make drills ARGS="full_redis silent_beat"`: each drill by name, all of them without one.
+"""`make drills ARGS="redis_full silent_beat"`: each drill by name, all of them without one.
 
-    DRILL_SECONDS=20 make drills ARGS=full_redis
+    DRILL_SECONDS=20 make drills ARGS=redis_full
 
 makes its trouble last for 20 seconds instead of 120. Each has PostgreSQL and Redis of its own, and
 prints one line of JSON; exits with 1 where one found a breach.

@@ -74,7 +74,9 @@ def supervise(listener: socket.socket, *, say: Callable[[str], None]) -> Served:
         asked = _pass_on(ours, listener)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if asked or not _was_ready(ours):
-            sys.exit(code if code >= 0 else 128 - code)
+            sys.stdout.flush()
+            # it has nothing of its own to put away, and taking all apart would take a second
+            os._exit(code if code >= 0 else 128 - code)
         ours.close()
         if code == ANEW:
             _begin_anew(listener)

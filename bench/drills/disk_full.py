@@ -19,7 +19,7 @@ class FullDisk(Disk):
 
         assert isinstance(world, Product)
         assert world.disk is not None
-        with world.trouble("full_disk"):
+        with world.trouble("disk_full"):
             world.disk.fill()
             world.endure(SECONDS)
             world.disk.make_room()

@@ -1,4 +1,4 @@
-"""`python -m bench.upgrades COMMIT [COMMIT…]`: an upgrade under load from each of these commits to
+"""`python -m bench.drills.upgrades COMMIT [COMMIT…]`: an upgrade under load from each of these commits to
 this code, and the way back.
 
 Each commit has a work tree, a database and processes of its own. What counts is told by rows, files
@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.callers import WAY, Asked, Caller, Doors, Follower, over
-from bench.outside import (
+from bench.drills.callers import WAY, Asked, Caller, Doors, Follower, over
+from bench.drills.outside import (
     DECISIONS,
     ENDS,
     EVENTS,

@@ -1,4 +1,4 @@
-"""`python -m bench.restore`: docs/how-to/backup.md to the letter, but for the empty Redis: a dump
+"""`python -m bench.drills.restore`: docs/how-to/backup.md to the letter, but for the empty Redis: a dump
 taken under load is restored beside the Redis, the data folder and the store of states that went on
 for a while after it.
 
@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench import outside
-from bench.callers import Asked, Caller, Doors, over
-from bench.outside import DECISIONS, ENDS, OPEN, RUNS, rows, said, waiting
+from bench.drills import outside
+from bench.drills.callers import Asked, Caller, Doors, over
+from bench.drills.outside import DECISIONS, ENDS, OPEN, RUNS, rows, said, waiting
 from checkpoints import ids
 from tests.databases.copies import PEOPLE
 from tests.servers.private import find, free_port

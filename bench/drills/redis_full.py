@@ -22,7 +22,7 @@ class FullRedis(Fault):
         assert isinstance(world, Product)
         with redis.Redis.from_url(world.redis.url) as server:
             server.config_set("maxmemory-policy", "noeviction")
-            with world.trouble("full_redis"):
+            with world.trouble("redis_full"):
                 server.config_set("maxmemory", 1)
                 world.endure(SECONDS)
                 refused = int(server.info("errorstats").get("errorstat_OOM", {}).get("count", 0))

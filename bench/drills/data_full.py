@@ -64,7 +64,7 @@ class FullData(Fault):
         assert isinstance(world, Product)
         assert world.disk is not None
         self._order(world)
-        with world.trouble("full_data"):
+        with world.trouble("data_full"):
             world.disk.fill()
             ends = time.monotonic() + SECONDS
             while time.monotonic() < ends:
