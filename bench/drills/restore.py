@@ -1,6 +1,6 @@
-"""`python -m bench.drills.restore`: docs/how-to/backup.md to the letter, but for the empty Redis: a dump
-taken under load is restored beside the Redis, the data folder and the store of states that went on
-for a while after it.
+"""`python -m bench.drills.restore`: docs/how-to/backup.md to the letter, but for the empty Redis: a
+dump taken under load is restored beside the Redis, the data folder and the store of states that
+went on for a while after it.
 
 What counts is told by rows, files and what callers were answered, as JSON lines; it ends with 1
 where something was broken.

@@ -1,5 +1,5 @@
-"""`python -m bench.drills.upgrades COMMIT [COMMIT…]`: an upgrade under load from each of these commits to
-this code, and the way back.
+"""`python -m bench.drills.upgrades COMMIT [COMMIT…]`: an upgrade under load from each of these
+commits to this code, and the way back.
 
 Each commit has a work tree, a database and processes of its own. What counts is told by rows, files
 and what callers were answered, as one JSON line each; it ends with 1 where something was broken.
