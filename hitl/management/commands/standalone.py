@@ -65,6 +65,9 @@ STOP_SECONDS = 10
 does it again from its checkpoint.
 """
 
+LAST_SECONDS = 3.0
+"""That are left then for last messages and reports."""
+
 
 class Command(BaseCommand):
     help = (
@@ -127,8 +130,12 @@ class Command(BaseCommand):
             "it stopped."
         )
         self._serve(listener, served, reload=options["reload"])
-        if self.changed:
-            sys.exit(supervisor.ANEW)
+        code = supervisor.ANEW if self.changed else 0
+        # threads of requests may wait for ever for the loop that has ended
+        last = threading.Timer(LAST_SECONDS, os._exit, [code])
+        last.daemon = True
+        last.start()
+        sys.exit(code)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
