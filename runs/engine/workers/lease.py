@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 acting_for = ""
 """In a body process: the owner that its worker is. That renews the leases, whatever bodies do."""
-_held: dict[int, set[uuid.UUID]] = {}
+_held: dict[int, Counter[uuid.UUID]] = {}
+"""Process → how often it has each run in hand: being told of one twice is normal, and whoever finds
+it at work already must not take its lease away.
+"""
 _guard = threading.Lock()
 
 
@@ -51,14 +55,16 @@ def renewed(run_id: uuid.UUID) -> Iterator[None]:
         # first run of this process; a forked child has no beating thread of its own yet
         if pid not in _held:
             _held.clear()
-            _held[pid] = set()
+            _held[pid] = Counter()
             threading.Thread(target=_beat, args=(pid,), name="lease-heartbeat", daemon=True).start()
-        _held[pid].add(run_id)
+        _held[pid][run_id] += 1
     try:
         yield
     finally:
         with _guard:
-            _held[pid].discard(run_id)
+            _held[pid][run_id] -= 1
+            if not _held[pid][run_id]:
+                del _held[pid][run_id]
 
 
 def _beat(pid: int) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import threading
+import uuid
+from collections import Counter
 
 import pytest
 from django.conf import settings
@@ -189,6 +192,18 @@ def test_two_runs_of_one_thread_cannot_live_at_the_same_time(make_order):
         )
 
 
+def test_who_is_told_of_a_run_that_is_at_work_here_leaves_its_lease_alone():
+    """The second one found nothing to do and went, and from then on nobody renewed the lease of the
+    first: the run was taken from under a step that worked.
+    """
+    run_id = uuid.uuid4()
+    with lease.renewed(run_id):
+        with lease.renewed(run_id):
+            pass
+        assert list(lease._held[os.getpid()]) == [run_id]
+    assert not lease._held[os.getpid()]
+
+
 def test_the_thread_that_renews_leases_outlives_whatever_happens_to_it(monkeypatch, caplog):
     """P3: an error that was none of the database's ended it, and with it every lease of the
     process, step after step.
@@ -200,7 +215,7 @@ def test_the_thread_that_renews_leases_outlives_whatever_happens_to_it(monkeypat
             raise error
 
     pid = -1
-    monkeypatch.setitem(lease._held, pid, {"a run"})
+    monkeypatch.setitem(lease._held, pid, Counter(["a run"]))
     monkeypatch.setattr(lease, "_renew", renew)
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds: False)
     with pytest.raises(SystemExit):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections import Counter
 
 import pytest
 from celery.exceptions import Reject
@@ -365,7 +366,7 @@ def test_a_question_ends_the_task_and_its_answer_queues_another(make_order, ana,
             "",
             None,
             [],
-            set(),
+            Counter(),
         )
         asked = set(threading.enumerate())
         with committing():
