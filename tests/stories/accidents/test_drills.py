@@ -9,7 +9,7 @@ from bench import drills
 from bench.chaos.faults import Fault
 from tests.stories.accidents.drills import drill
 
-OTHERS = {"__main__", "world", "schedules", "callers", "outside", "restore", "upgrades"}
+OTHERS = {"__main__", "world", "schedules", "callers", "outside", "restore", "upgrades", "embedded"}
 
 
 def test_every_drill_is_named_and_each_name_is_a_drill():
