@@ -35,8 +35,8 @@ DEADLINE = 20
 MORE = f"""
 from runs import definitions
 rules = {{"deadline": {{"after": "PT{DEADLINE}S", "outcome": "expire"}}}}
-asking = {{"name": "ask", "step_type": "planning", "step_template_slug": "slow-tick", "review": rules,
-          "pause_after": True, "pause_phase": "awaiting_plan_approval"}}
+asking = {{"name": "ask", "step_type": "planning", "step_template_slug": "slow-tick",
+          "pause_after": True, "pause_phase": "awaiting_plan_approval", "review": rules}}
 definitions.edit_template("slow-deadline", steps=[asking], needs_repository=False)
 """
 DECIDED = "SELECT count(*) FROM hitl_decision"
