@@ -40,9 +40,7 @@ asking = {{"name": "ask", "step_type": "planning", "step_template_slug": "slow-t
 definitions.edit_template("slow-deadline", steps=[asking], needs_repository=False)
 """
 DECIDED = "SELECT count(*) FROM hitl_decision"
-OVERDUE = """
-    SELECT p.status, p.deadline_at, d.created_at FROM runs_pause p
-    LEFT JOIN hitl_decision d ON d.pause_id = p.id WHERE p.deadline_at IS NOT NULL"""
+WITH_DEADLINES = "SELECT status FROM runs_pause WHERE deadline_at IS NOT NULL ORDER BY opened_at"
 
 
 class Drill:
@@ -142,7 +140,7 @@ class Drill:
         self.process = self.stack.standalone()
         self.stack.answer(asked, TOKEN, "approve")
         self.stack.ended(asked, TOKEN)
-        early = self.rows(OVERDUE)[-1][0] != "open"
+        early = self.rows(WITH_DEADLINES)[-1][0] != "open"
         self.stack.kill(self.process)
         for name in wrong:
             del self.stack.environment[name]
