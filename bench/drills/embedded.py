@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,8 +202,9 @@ def _below(pid: int) -> list[int]:
     """All processes that come from one."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += [int(child), *_below(int(child))]
+        with suppress(FileNotFoundError):  # that thread has ended
+            for child in (task / "children").read_text().split():
+                found += [int(child), *_below(int(child))]
     return found
 
 
