@@ -53,10 +53,15 @@ def begin(dsn: str, *, release: str, environment: str) -> None:
         ) from None
 
 
+def is_on() -> bool:
+    """Whether errors are reported from here."""
+    return "sentry_sdk" in sys.modules
+
+
 def flush(seconds: float) -> None:
     """Wait so long for reports of this process that were not sent yet: for one that ends."""
-    if client := sys.modules.get("sentry_sdk"):
-        client.flush(timeout=seconds)
+    if is_on():
+        sys.modules["sentry_sdk"].flush(timeout=seconds)
 
 
 def scrubbed(event: Any, hint: Any = None) -> Any:

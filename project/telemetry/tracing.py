@@ -57,6 +57,11 @@ def begin(*, release: str) -> None:
     spans.install(trace.get_tracer(spans.NAME))
 
 
+def is_on() -> bool:
+    """Whether spans are sent from here."""
+    return _processor is not None
+
+
 def flush() -> None:
     """Send the spans of this process that were not sent yet: for one that ends."""
     if _processor is not None:

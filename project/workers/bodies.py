@@ -34,8 +34,11 @@ def begin() -> None:
 
 
 def leave() -> None:
-    """Let the body processes of this process end that have no work."""
-    pool.leave()
+    """Let the body processes of this process end that have no work, where they may have something
+    to send: else they end with their worker.
+    """
+    if tracing.is_on() or errors.is_on():
+        pool.leave()
 
 
 def _enter(process: BodyProcess) -> None:
