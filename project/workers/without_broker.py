@@ -5,6 +5,7 @@ for work: a decision moves its run also then (P3).
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -21,9 +22,11 @@ from runs.models import Run
 logger = logging.getLogger(__name__)
 
 EVERY = 5.0
-"""Seconds between two looks at the broker."""
-PATIENCE = 8.0
-"""A run that is due for so long has had its message sent again, so no message reaches it."""
+"""Seconds between two looks at the broker while it takes messages."""
+MEANWHILE = 0.5
+"""Seconds between two looks for work while there is any that no message told of."""
+PATIENCE = 1.0
+"""A run that is due for so long got no message: who has one begins sooner."""
 AT_ONCE = 4
 """Runs that one worker takes up so at once."""
 
@@ -42,8 +45,9 @@ def takes_messages() -> bool:
 def _look(queues: Collection[str], stops: Callable[[], bool]) -> None:
     at_work: dict[str, Future[None]] = {}
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="without-broker") as threads:
+        pause = EVERY
         while not stops():
-            time.sleep(EVERY)  # a broker tells nobody that it takes no more
+            time.sleep(pause)  # a broker tells nobody that it takes no more
             try:
                 at_work = {run: work for run, work in at_work.items() if not work.done()}
                 if len(at_work) < AT_ONCE and not takes_messages():
@@ -54,10 +58,13 @@ def _look(queues: Collection[str], stops: Callable[[], bool]) -> None:
                 logger.warning("could not look for work, will try again: %s", error)
             finally:
                 connection.close()
+            pause = MEANWHILE if at_work else EVERY
 
 
 def _due(queues: Collection[str], most: int, *, besides: Collection[str]) -> list[str]:
-    """Ids of runs that waited too long, the longest first."""
+    """Ids of runs that waited too long, of the longest ones: other workers look as well."""
     late = Run.objects.overdue(before=clock.FromNow(-PATIENCE)).filter(queue__in=queues)
     ids = late.exclude(pk__in=besides).order_by("due_at", "pk").values_list("pk", flat=True)
-    return [str(run_id) for run_id in ids[:most]]
+    oldest = list(ids[: most * AT_ONCE])
+    chosen = random.sample(oldest, min(most, len(oldest)))  # spreads workers, guards nothing
+    return [str(run_id) for run_id in chosen]
