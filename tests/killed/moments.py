@@ -367,7 +367,7 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
     order = WorkOrder.objects.shown().get(pk=order_id)
     names: dict[str, str] = {}
     for number, run in enumerate(
-        Run.objects.filter(work_order=order).order_by("created_at"), start=1
+        Run.objects.filter(work_order=order).order_by("created_at", "pk"), start=1
     ):
         names[run.shown_id] = f"run {number}"
 
@@ -385,7 +385,7 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
         "status": (order.status, order.phase, order.current_step),
         "runs": list(
             Run.objects.filter(work_order=order)
-            .order_by("created_at")
+            .order_by("created_at", "pk")
             .values_list("status", "failure_code", "error")
         ),
         "state": {**state, "results": nameless(results)},
@@ -396,7 +396,7 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
         ),
         "pauses": list(
             Pause.objects.filter(run__work_order=order)
-            .order_by("opened_at")
+            .order_by("opened_at", "pk")
             .values_list("step", "revision", "status", "content")
         ),
         "decisions": list(

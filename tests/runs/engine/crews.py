@@ -108,7 +108,7 @@ def kids(order: WorkOrder) -> dict[str, Run]:
     """The newest child run of each name."""
     return {
         run.child_name: run
-        for run in Run.objects.filter(work_order=order, depth=1).order_by("created_at")
+        for run in Run.objects.filter(work_order=order, depth=1).order_by("created_at", "pk")
     }
 
 
