@@ -63,12 +63,15 @@ def supervise(listener: socket.socket, *, say: Callable[[str], None]) -> Served:
     only waits for it. Call before it has threads.
     """
     connections.close_all()
+    handlers = {number: signal.getsignal(number) for number in ASKED_TO_STOP}
     pause, again = 0.0, bool(os.environ.pop(_SOCKET, ""))
     while True:
         ours, its = socket.socketpair()
         began, pid = time.monotonic(), os.fork()
         if pid == 0:
             ours.close()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)  # those below are its supervisor's
             return Served(its, again=again)
         its.close()
         asked = _pass_on(ours, listener)

@@ -318,7 +318,7 @@ def _vital(work: Callable[[], object]) -> None:
     """What the server is nothing without: where it ends unasked, all of it is begun again."""
     try:
         work()
-    except BaseException:
+    except BaseException:  # whatever it is: without this thread nothing moves
         logger.exception("the %s fell", threading.current_thread().name)
     if not shutdown.stopping():
         logger.critical("the %s ended, so the server does", threading.current_thread().name)
