@@ -113,6 +113,10 @@ def only_child_of(pid: int) -> int:
     return int(child)
 
 
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
 def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
     """Issue 31, 1: killed, or without the server of its bodies, it took pages and workers down
     until somebody began it again by hand.
@@ -122,7 +126,9 @@ def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
     token = ready.manage("api_token", "reviewer").split()[-1]
     ready.paused(order, token, "awaiting_plan_approval")
     os.kill(server := only_child_of(supervisor), signal.SIGKILL)
-    assert ready.call("GET", "/login")[0] == 200, "it waited for the next one"
+    # what it had accepted dies with it; who comes from now on waits for the next one
+    until(lambda: is_gone(server), what="its end", every=0.005)
+    assert ready.call("GET", "/login")[0] == 200
     ready.answer(order, token, "approve")
     ready.paused(order, token, "awaiting_implementation_review")
 
@@ -130,6 +136,7 @@ def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
     assert server != before
     os.kill(bodies := only_child_of(server), signal.SIGKILL)
     ready.answer(order, token, "skip_review")
+    until(lambda: is_gone(server), what="the end of a server without bodies")
     ready.ended(order, token)
     assert only_child_of(supervisor) not in {server, before}
     said = (ready.folder / "standalone.log").read_text()
