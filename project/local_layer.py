@@ -11,13 +11,11 @@ import asyncio
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.layers import BaseChannelLayer
 
-relay: Callable[[Sequence[tuple[str, Mapping[str, Any]]]], None] | None = None
-"""In a body process: the watchers are in its worker's process."""
 Inbox = tuple[asyncio.AbstractEventLoop, "asyncio.Queue[dict[str, Any]]"]
 
 
@@ -89,8 +87,6 @@ class LocalChannelLayer(BaseChannelLayer):
 
     def publish(self, messages: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         """Send each message to its group, from any thread."""
-        if relay is not None:
-            return relay([(group, dict(message)) for group, message in messages])
         for group, message in messages:
             with self._lock:
                 members = list(self._groups.get(group, ()))

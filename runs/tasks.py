@@ -9,7 +9,6 @@ import atexit
 import datetime as dt
 import logging
 import os
-import queue as queues
 import threading
 import time
 import uuid
@@ -36,6 +35,7 @@ from runs.engine.advance import advance
 from runs.engine.body_processes import child as body_process
 from runs.engine.dispatch import pool as pools
 from runs.engine.dispatch.lane import Lane
+from runs.engine.dispatch.sender import Sender
 from runs.engine.recovery import lost_runs, postpone
 from runs.engine.workers import clocks, heartbeat, lease
 from runs.engine.workers.shutdown import stopping
@@ -52,8 +52,6 @@ BREAKER_SECONDS = 10.0
 """After a failed send, do not try again for so long: the sweep finds the run, and nothing piles up
 while the broker is away.
 """
-WAITING = 1000
-"""Messages that may wait for the sender; more of them are left to the sweep."""
 FULL = 500
 """Messages in a queue that keep its workers busy until the next sweep."""
 AT_LEAST = 1
@@ -246,9 +244,11 @@ def send(run_id: uuid.UUID, queue: str, urgency: Urgency = Urgency.GOING_ON) -> 
     For tasks: one that ends may take its process along, and the sender's thread with it.
 
     Never raises: with the broker away, the sweep does it later. May take seconds with one that
-    hangs.
+    hangs. What a body process has to send, its worker sends, over one connection for all of them.
     """
-    _send(
+    if body_process.here is not None:
+        return body_process.here.say("nudge", str(run_id), queue, int(urgency))
+    return _send(
         lambda: advance_run.apply_async((str(run_id),), queue=queue, priority=int(urgency)),
         ids.show("run", run_id),
     )
@@ -256,7 +256,9 @@ def send(run_id: uuid.UUID, queue: str, urgency: Urgency = Urgency.GOING_ON) -> 
 
 def send_next_turn(thread_id: uuid.UUID) -> None:
     """As `send`: a worker is to begin what waits for its turn on a thread."""
-    _send(
+    if body_process.here is not None:
+        return body_process.here.say("turn", str(thread_id))
+    return _send(
         lambda: advance_run.app.send_task(NEXT_TURN, (str(thread_id),)), ids.show("thr", thread_id)
     )
 
@@ -281,12 +283,25 @@ def nudge(
     run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, urgency: Urgency = Urgency.GOING_ON
 ) -> None:
     """Tell a worker of that queue to look at a run. Neither raises nor waits for the broker."""
+    if body_process.here is not None:
+        return send(run_id, queue, urgency)
     if time.monotonic() < _broken_until:
-        return
+        return None
     if not _sender.give(lambda: send(run_id, queue, urgency)):
         logger.warning(
             "too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id)
         )
+    return None
+
+
+RELAYS: Mapping[str, Callable[..., None]] = {
+    "nudge": lambda run_id, queue, urgency: nudge(uuid.UUID(run_id), queue, Urgency(urgency)),
+    "turn": lambda thread_id: next_turn(uuid.UUID(thread_id)),
+    "later": lambda run_id, queue, at: _nudge_later(
+        uuid.UUID(run_id), queue, dt.datetime.fromisoformat(at)
+    ),
+}
+"""What a worker does with what its body processes have to send."""
 
 
 _turns = Prepared(
@@ -299,7 +314,15 @@ def next_turn_on_commit(thread_id: uuid.UUID) -> None:
     where any waits.
     """
     if _turns.get(thread_id):
-        transaction.on_commit(lambda: _sender.give(lambda: send_next_turn(thread_id)), robust=True)
+        transaction.on_commit(lambda: next_turn(thread_id), robust=True)
+
+
+def next_turn(thread_id: uuid.UUID) -> None:
+    """As `nudge`, of what waits for its turn on a thread."""
+    if body_process.here is not None:
+        return send_next_turn(thread_id)
+    _sender.give(lambda: send_next_turn(thread_id))
+    return None
 
 
 def nudge_on_commit(
@@ -332,56 +355,9 @@ def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:
     return None
 
 
-def nudge_later(run_id: str, queue: str, at: str) -> None:
-    """What a body process says of a run that is due later."""
-    _nudge_later(uuid.UUID(run_id), queue, dt.datetime.fromisoformat(at))
-
-
 def _nudge_now(run_id: uuid.UUID, queue: str) -> None:
     _later.release()
     nudge(run_id, queue)
-
-
-class Sender:
-    """The thread of this process that talks to the broker, so that nobody who answers a person
-    does.
-    """
-
-    def __init__(self, waiting: int = WAITING) -> None:
-        self._waiting: queues.Queue[Callable[[], object]] = queues.Queue(waiting)
-        self._starting = threading.Lock()
-        self._started = False
-
-    def give(self, job: Callable[[], object]) -> bool:
-        """Have a job done soon; False where too many wait already."""
-        if not self._started:
-            self._start()
-        try:
-            self._waiting.put_nowait(job)
-        except queues.Full:
-            return False
-        return True
-
-    def flush(self, seconds: float) -> bool:
-        """Wait until all that was given so far is done; False when the time is up first."""
-        if not self._started:
-            return True
-        ends, done = time.monotonic() + seconds, threading.Event()
-        try:
-            self._waiting.put(done.set, timeout=seconds)
-        except queues.Full:
-            return False
-        return done.wait(ends - time.monotonic())
-
-    def _start(self) -> None:
-        with self._starting:
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._work, name="nudge-sender", daemon=True).start()
-
-    def _work(self) -> None:
-        while True:
-            self._waiting.get()()
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -38,6 +38,11 @@ PATIENCE = 5.0
 """Seconds that a batch may take over an event loop."""
 NAMED = 3
 """Groups that a line of the log names."""
+
+relay: Callable[[str, dict[str, Any]], None] | None = None
+"""In a body process: hints are sent by its worker's process, for all of its body processes
+together.
+"""
 
 
 def group(thread_id: uuid.UUID) -> str:
@@ -82,7 +87,14 @@ def send_on_commit(to: str, message: dict[str, Any]) -> None:
 
 
 def _send(to: str, message: dict[str, Any]) -> None:
-    """Hand a hint to the sender.
+    if relay is not None:
+        relay(to, message)
+    else:
+        give(to, message)
+
+
+def give(to: str, message: dict[str, Any]) -> None:
+    """Hand a hint to this process's sender.
 
     One that still waits for its turn takes the next one in: then both cost one message.
     """
@@ -107,11 +119,6 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **beside}
 
 
-def flush(seconds: float) -> bool:
-    """Wait until the hints of this process are sent; False when the time is up first."""
-    return _sender.flush(seconds)
-
-
 class Sender:
     """This process's thread that sends hints, in batches: what comes while one is on its way goes
     with the next.
@@ -125,7 +132,6 @@ class Sender:
         """A heap of the groups that wait, each with the time of its turn."""
         self._sent_at: dict[str, float] = {}
         self._thread: threading.Thread | None = None
-        self._sending = False
 
     def give(self, to: str, message: dict[str, Any]) -> None:
         """Send this to the group at once, or as soon as GAP has passed since the last one."""
@@ -140,16 +146,8 @@ class Sender:
                 self._thread.start()
             self._turn.notify()
 
-    def flush(self, seconds: float) -> bool:
-        """Wait until all that was given so far is sent; False when the time is up first."""
-        with self._turn:
-            return self._turn.wait_for(lambda: not (self._due or self._sending), seconds)
-
     def _run(self) -> None:
         while True:
-            with self._turn:
-                self._sending = False
-                self._turn.notify_all()
             batch = self._next()
             try:
                 _publish(batch)
@@ -170,7 +168,6 @@ class Sender:
                 _, to = heapq.heappop(self._due)
                 self._sent_at[to] = now
                 batch.append((to, self._waiting.pop(to)))
-            self._sending = True
             return batch
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from channels.layers import get_channel_layer
 from django.conf import settings
 
 from checkpoints.events import live
-from project import broker, local_layer
+from project import broker
 from project.telemetry import errors, tracing
 from runs import tasks
 from runs.engine.body_processes import fork_server
@@ -27,10 +26,8 @@ def begin() -> None:
     """
     if settings.WAYSTATION_BODIES == "threads":
         return
-    server = fork_server.start(tasks.take_up, flush=_flush, enter=_enter, leave=_leave)
-    pool.use(
-        server, {"put": broker.MemoryChannel.take, "publish": _publish, "later": tasks.nudge_later}
-    )
+    server = fork_server.start(tasks.take_up, enter=_enter, leave=_leave)
+    pool.use(server, {**tasks.RELAYS, "hint": live.give, "put": broker.MemoryChannel.take})
 
 
 def leave() -> None:
@@ -42,21 +39,12 @@ def leave() -> None:
 
 
 def _enter(process: BodyProcess) -> None:
-    """In a body process: the embedded default's queues and watchers are its worker's."""
+    """In a body process: hints go through its worker, and so does what an author's code sends over
+    the embedded default's queues, which are there.
+    """
+    live.relay = partial(process.say, "hint")
     if not settings.REDIS_URL:
         broker.relay = partial(process.say, "put")
-        local_layer.relay = partial(process.say, "publish")
-
-
-def _publish(messages: list[tuple[str, dict[str, object]]]) -> None:
-    layer = get_channel_layer()
-    if isinstance(layer, local_layer.LocalChannelLayer):
-        layer.publish(messages)
-
-
-def _flush() -> None:
-    tasks.flush(FLUSH_SECONDS)
-    live.flush(FLUSH_SECONDS)
 
 
 def _leave() -> None:

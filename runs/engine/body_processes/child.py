@@ -79,9 +79,7 @@ class BodyProcess:
         with self._turn, suppress(OSError):
             wire.send(self._connection, message)
 
-    def serve(
-        self, work: Work, *, flush: Callable[[], None], leave: Callable[[], None]
-    ) -> NoReturn:
+    def serve(self, work: Work, *, leave: Callable[[], None]) -> NoReturn:
         """Work until the worker has had enough, or this process is not as it was."""
         socket.send_fds(self._connection, [b"\0"], [self._slot.descriptor])
         self._slot.close_descriptor()
@@ -95,7 +93,6 @@ class BodyProcess:
                 logger.exception("could not work on %s", run_id)
                 error = f"{type(reason).__name__}: {reason}"
             if is_spoiled():
-                flush()
                 connections.close_all()
             self.say("done", error, self.spoiled)
         leave()
@@ -152,7 +149,6 @@ def serve(
     connection: socket.socket,
     work: Work,
     *,
-    flush: Callable[[], None],
     enter: Callable[[BodyProcess], None],
     leave: Callable[[], None],
 ) -> NoReturn:
@@ -163,7 +159,7 @@ def serve(
         _bound_memory()
         here = BodyProcess(connection)
         enter(here)
-        here.serve(work, flush=flush, leave=leave)
+        here.serve(work, leave=leave)
     except BaseException:
         logger.exception("a body process fell")
     finally:

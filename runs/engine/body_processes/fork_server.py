@@ -96,15 +96,13 @@ class Handle:
 def start(
     work: child.Work,
     *,
-    flush: Callable[[], None],
     enter: Callable[[child.BodyProcess], None] = lambda _: None,
     leave: Callable[[], None] = lambda: None,
 ) -> Handle:
     """Fork it. Call before this process has threads, and with what bodies need imported.
 
     `work(run_id)` is what a body process does with a run; `enter` is called in each body process,
-    `flush` where it ends behind a run and before that is done for its worker, `leave` right before
-    it ends because nobody needs it, or behind that run.
+    `leave` right before one ends.
     """
     connections.close_all()
     folder = Path(tempfile.mkdtemp(prefix="waystation-"))
@@ -116,7 +114,7 @@ def start(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _Server(its, listener, folder, _Serving(work, flush, enter, leave), worker).serve()
+        _Server(its, listener, folder, _Serving(work, enter, leave), worker).serve()
     its.close()
     listener.close()
     return Handle(pid, str(folder / "bodies"), worker, ours)
@@ -125,7 +123,6 @@ def start(
 @dataclass(frozen=True)
 class _Serving:
     work: child.Work
-    flush: Callable[[], None]
     enter: Callable[[child.BodyProcess], None]
     leave: Callable[[], None]
 
@@ -209,7 +206,6 @@ class _Server:
         child.serve(
             connection,
             self.serving.work,
-            flush=self.serving.flush,
             enter=self.serving.enter,
             leave=self.serving.leave,
         )

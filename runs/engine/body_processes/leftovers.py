@@ -30,7 +30,7 @@ SIGNALS = [
     signal.SIGUSR1,
     signal.SIGUSR2,
 ]
-OURS = {"nudge-sender", "live-sender", "live-loop", "chunk-writer", "log-writer"}
+OURS = {"chunk-writer"}
 """Threads of the engine's own, that begin when they are first needed."""
 
 

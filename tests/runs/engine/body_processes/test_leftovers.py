@@ -102,7 +102,7 @@ def test_what_cannot_be_put_back_is_told():
 def test_an_engines_thread_that_begins_meanwhile_is_no_leftover():
     (found,) = said(
         "known.begin()\n"
-        "threading.Thread(target=time.sleep, args=(9,), name='live-sender', daemon=True).start()\n"
+        "threading.Thread(target=time.sleep, args=(9,), name='chunk-writer', daemon=True).start()\n"
         + TELL
     )
     assert found == "nothing"

@@ -30,7 +30,7 @@ def leave():
     with Path(sys.argv[1]).open("a") as sent:
         sent.write("sent ")
 
-server = fork_server.start(work, flush=lambda: None, leave=leave)
+server = fork_server.start(work, leave=leave)
 pool.use(server, {})
 with patch.object(lease, "renewed", lambda _: nullcontext()):
     for number in (1, 2):

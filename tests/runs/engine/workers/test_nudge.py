@@ -22,6 +22,7 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs import tasks
+from runs.engine.dispatch.sender import Sender
 from runs.engine.workers import lease, shutdown
 from runs.models import Run
 from runs.states import PENDING, RUNNING
@@ -74,7 +75,7 @@ class Hanging:
 def hanging(monkeypatch):
     """A sender of this test's own before a broker that hangs."""
     broker = Hanging()
-    monkeypatch.setattr(tasks, "_sender", tasks.Sender())
+    monkeypatch.setattr(tasks, "_sender", Sender())
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     monkeypatch.setattr(tasks.advance_run, "apply_async", broker.take)
     yield broker
@@ -139,7 +140,7 @@ def test_whoever_nudges_does_not_wait_for_a_broker_that_hangs(hanging):
 
 def test_messages_do_not_pile_up_while_the_broker_hangs(hanging, monkeypatch):
     """The one at work and those that may wait; the others are the sweep's."""
-    monkeypatch.setattr(tasks, "_sender", tasks.Sender(waiting=5))
+    monkeypatch.setattr(tasks, "_sender", Sender(waiting=5))
     tasks.nudge(uuid.uuid4())
     assert hanging.reached.wait(30)
     for _ in range(20):
