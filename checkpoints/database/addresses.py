@@ -10,8 +10,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-POOLED = "checkpoints.database.pooled"
-"""Django's backend where connections are kept."""
+POSTGRESQL = "checkpoints.database.postgresql"
+"""Django's backend, which looks at what it connects with."""
 SHARE = 0.75
 """Of the time after which a silent session is ended: how long its siblings wait for its rows."""
 ALIVE = {
@@ -105,14 +105,14 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
             "reconnect_timeout": 3,
         }
     return {
-        "ENGINE": POOLED if pool else "django.db.backends.postgresql",
+        "ENGINE": POSTGRESQL,
         "NAME": unquote(parts.path[1:]),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": host,
         "PORT": options.pop("port", ports),
         "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
-        "CONN_HEALTH_CHECKS": False,  # POOLED looks itself; without a pool none is kept
+        "CONN_HEALTH_CHECKS": False,  # POSTGRESQL looks itself; without a pool none is kept
         "OPTIONS": options,
     }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
-ERRORS = (OperationalError, InterfaceError)
+ERRORS = (OperationalError, InterfaceError, InternalError)
 """What may be trouble; ask `is_trouble`."""
 _LOCKED = {"55P03"}
 _ROWS = {"55P03", "40P01", "57014"}
@@ -23,6 +23,8 @@ _ENDED = {"25P03", "25P04"}
 """Sessions that the server ended because they idled in a transaction, or took too long for one;
 psycopg calls it an InternalError.
 """
+_ONLY_READS = {"25006"}
+"""A server that takes no writes, today: another one may by now. An InternalError, too."""
 _MISSING = {"42P01", "42703"}
 _LIMITS = {"54"}
 """Too large for the server, today and tomorrow."""
@@ -42,7 +44,7 @@ _PASSING = {
 def is_trouble(error: BaseException) -> bool:
     """Whether the same thing done later may work."""
     if isinstance(error, InternalError):
-        return _state(error) in _ENDED
+        return _state(error) in _ENDED | _ONLY_READS
     if not isinstance(error, ERRORS):
         return False
     code = _sqlite(error)

@@ -44,7 +44,8 @@ class RoundItem:
     ) -> bool:
         if not isinstance(error, Exception) or isinstance(error, self.but):
             return False
-        if isinstance(error, AWAY) and not outages.is_about_rows(error):
+        away = isinstance(error, AWAY) or outages.is_trouble(error)
+        if away and not outages.is_about_rows(error):
             return False
         self.error = error
         self.logger.error(

@@ -15,7 +15,7 @@ from django.core.cache import cache
 from django.db import connection
 from redis.exceptions import RedisError
 
-from checkpoints.database import clock
+from checkpoints.database import clock, timeline
 from checkpoints.models import Event
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ def note() -> None:
         if (before := went_back()) is not None:
             cache.set(BACK, asdict(before), timeout=TOLD)
             logger.error("the database is older than at %s: was it restored?", before.at)
+        timeline.note()
         cache.set(MARK, asdict(Watermark(_newest(), clock.now().isoformat())), timeout=None)
     except (RedisError, OSError):
         logger.warning("could not note in Redis how far the database is")

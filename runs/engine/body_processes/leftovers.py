@@ -39,6 +39,7 @@ class Before:
 
     def __init__(self) -> None:
         self._environment = dict(os.environ)
+        self._variables = dict(_variables())
         self._folder = os.getcwd()
         self._path = list(sys.path)
         self._mask = _mask()
@@ -71,7 +72,7 @@ class Before:
         return _children() or self._left_threads() or self._files.left()
 
     def _put_back(self) -> None:
-        if os.environ != self._environment:
+        if _variables() != self._variables:
             os.environ.clear()
             os.environ.update(self._environment)
         _go_to(self._folder)
@@ -114,6 +115,12 @@ class Before:
             if thread.name not in OURS
         ]
         return f"the thread {left[0]}" if left else ""
+
+
+def _variables() -> dict[bytes, bytes]:
+    """What `os.environ` keeps: compared itself, it decodes each of them, 22 µs behind each step."""
+    kept: dict[bytes, bytes] = vars(os.environ)["_data"]
+    return kept
 
 
 def _mask() -> int:

@@ -10,9 +10,11 @@ from unittest.mock import patch
 
 import psycopg
 import pytest
-from django.db import connection
+from django.core.cache import cache
+from django.db import OperationalError, connection
+from django.db.utils import ConnectionHandler
 
-from checkpoints.database import addresses
+from checkpoints.database import addresses, timeline
 from hitl.operations.doctor import standbys
 from tests.servers.private import PostgreSQL
 from tests.servers.stack import until
@@ -53,7 +55,7 @@ def say(server: PostgreSQL, statement: str) -> list[tuple[object, ...]]:
         return result.fetchall() if result.description else []
 
 
-def test_an_old_primary_that_came_back_is_named_before_anything_is_lost_to_it():
+def test_an_old_primary_that_came_back_is_named_and_refused_before_anything_is_lost_to_it():
     """A host that restarts by itself after its standby was promoted takes writes again."""
     with running() as server:
         one, two = server("one"), server("two")
@@ -86,6 +88,38 @@ def test_an_old_primary_that_came_back_is_named_before_anything_is_lost_to_it():
         ((level, words),) = findings(one.folder, two.folder)
         assert level == "wrong"
         assert words.startswith(f"{here} and {there} both take writes: {there} was promoted last")
+
+        timeline.forget()
+        assert has(one.folder), "a process that knows nothing else"
+        assert has(two.folder)
+        assert not has(one.folder), "it was spoken with before, and is behind now"
+        assert not has(one.folder, pool=1)
+        assert has(two.folder, pool=1)
+        with patch.dict(connection.settings_dict, {"HOST": "one,two"}):
+            timeline.note()
+        timeline.forget()
+        assert not has(one.folder, two.folder), "a process that begins is told by Redis"
+        timeline.forget()
+        cache.delete(timeline.MARK)
+        assert has(one.folder, two.folder)
+        timeline.forget()
+
+
+def has(*folders: Path, pool: int = 0) -> bool:
+    """Whether a new connection is taken, and can be written to."""
+    url = f"postgresql://waystation@/postgres?host={','.join(map(str, folders))}"
+    hosts = ConnectionHandler({"default": addresses.database(url, pool=pool)})
+    try:
+        with hosts["default"].cursor() as cursor:
+            cursor.execute("SELECT 1")
+        return hosts["default"].is_usable()
+    except OperationalError as error:
+        assert "is an old primary" in str(error)
+        return False
+    finally:
+        hosts["default"].close()
+        if pool:
+            hosts["default"].close_pool()  # type: ignore[attr-defined]
 
 
 def test_an_address_of_one_server_is_not_looked_at():
