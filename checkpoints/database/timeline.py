@@ -1,6 +1,6 @@
 """A primary that comes back after its standby was promoted takes writes again, and whatever is
-written there is lost. Each connection asks once which server it has: one whose timeline, which grows
-with each promotion, is behind the newest that is known is refused.
+written there is lost. Each connection asks once which server it has: one whose timeline is behind
+the newest that is known (it grows with each promotion) is refused.
 
 Each process knows the newest that it had itself. Where the address of the database names several
 servers, the newest of all is noted in Redis for processes that begin, for MEMORY seconds: whoever

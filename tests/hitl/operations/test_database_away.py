@@ -14,6 +14,7 @@ from django.db.models import F
 from django.db.utils import DatabaseErrorWrapper
 from django.test import Client
 
+from checkpoints.database import outages
 from hitl.http import replay
 from hitl.models import IdempotencyKey
 from runs.models import WorkOrder
@@ -193,3 +194,30 @@ def test_a_mistake_of_ours_is_no_trouble_of_the_database_and_a_problem_document(
     client.raise_request_exception = False
     monkeypatch.setattr("runs.services.submit", lambda *_, **__: 1 / 0)
     problem(client.post(ORDERS, ORDER, format="json"), 500, "server_error")
+
+
+def test_a_server_that_takes_no_writes_any_more_is_trouble_and_read_from_meanwhile(
+    ana, api, templates
+):
+    """A primary that was told to write no more, before another one takes its place."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no such sessions")
+    client = api(ana)
+    characteristics = "SET SESSION CHARACTERISTICS AS TRANSACTION READ"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{characteristics} ONLY")
+    try:
+        refused, read = send(client, "k1"), client.get(ORDERS)
+        with pytest.raises(outages.ERRORS) as raised:
+            WorkOrder.objects.create(created_by=ana, title="Never")
+        usable = connection.is_usable()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"{characteristics} WRITE")
+    problem(refused, 503, "database_unavailable")
+    assert read.status_code == 200
+    assert outages.is_trouble(raised.value)
+    assert not usable, "so the next task looks for another server"
+    assert connection.is_usable()
+    assert send(client, "k1").status_code == 201
+    assert WorkOrder.objects.count() == 1
