@@ -26,6 +26,9 @@ encoding the event.
 """
 
 
+Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
+
+
 class Marks(TypedDict, total=False):
     imported: bool
     """There, and true, on an event that came with a document."""
@@ -92,26 +95,43 @@ def _mark(kind: EventKind, data: Mapping[str, Any]) -> Marks:
 def append(
     thread_id: uuid.UUID,
     run_id: uuid.UUID | None,
-    facts: Sequence[tuple[EventKind, Mapping[str, Any]]],
+    facts: Facts,
 ) -> list[Event]:
     """Write facts to the log under consecutive numbers and announce them once they are committed.
 
     Call inside a transaction.
     """
-    first = Thread.objects.next_seq(thread_id, len(facts))
-    events = [
-        Event(
-            thread_id=thread_id,
-            run_id=run_id,
-            seq=first + index,
-            kind=kind,
-            data=redaction.redact(dict(data)),
+    return append_each([(thread_id, run_id, facts)])
+
+
+def append_each(entries: Sequence[tuple[uuid.UUID, uuid.UUID | None, Facts]]) -> list[Event]:
+    """As `append`, to several logs: thread, run, facts. Of several threads, the transaction holds
+    their rows already: else two that have some in common could wait for one another.
+    """
+    counts: dict[uuid.UUID, int] = {}
+    for thread_id, _, facts in entries:
+        counts[thread_id] = counts.get(thread_id, 0) + len(facts)
+    next_seq = Thread.objects.next_seqs(counts)
+    events: list[Event] = []
+    for thread_id, run_id, facts in entries:
+        first = next_seq[thread_id]
+        next_seq[thread_id] += len(facts)
+        written = [
+            Event(
+                thread_id=thread_id,
+                run_id=run_id,
+                seq=first + index,
+                kind=kind,
+                data=redaction.redact(dict(data)),
+            )
+            for index, (kind, data) in enumerate(facts)
+        ]
+        events += written
+        size = sum(len(str(data)) for _, data in facts)
+        live.hint_on_commit(
+            thread_id, written[-1].seq, [envelope(event) for event in written], size=size
         )
-        for index, (kind, data) in enumerate(facts)
-    ]
     Event.objects.bulk_create(events)
-    size = sum(len(str(data)) for _, data in facts)
-    live.hint_on_commit(thread_id, events[-1].seq, [envelope(event) for event in events], size=size)
     return events
 
 

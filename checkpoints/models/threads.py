@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -100,18 +101,27 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         Call inside a transaction: the row stays locked until its commit, so numbers become visible
         in order and without a gap.
         """
-        key = Thread._meta.pk.get_db_prep_value(thread_id, connection)
-        # both databases give back what they update, the ORM does not: it would ask again
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE checkpoints_thread SET last_seq = last_seq + %s WHERE id = %s "
-                "RETURNING last_seq",
-                [count, key],
-            )
-            row = cursor.fetchone()
-        if row is None:
-            raise Thread.DoesNotExist(f"there is no thread {thread_id}")
-        return int(row[0]) - count + 1
+        return self.next_seqs({thread_id: count})[thread_id]
+
+    def next_seqs(self, counts: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, int]:
+        """The same of several threads, which this transaction holds already."""
+        first: dict[uuid.UUID, int] = {}
+        field = Thread._meta.pk
+        for count in sorted(set(counts.values())):
+            alike = [pk for pk, own in counts.items() if own == count]
+            keys = [field.get_db_prep_value(pk, connection) for pk in alike]
+            # both databases give back what they update, the ORM does not: it would ask again
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "UPDATE checkpoints_thread SET last_seq = last_seq + %s "  # noqa: S608  # places for values
+                    f"WHERE id IN ({', '.join(['%s'] * len(keys))}) RETURNING id, last_seq",
+                    [count, *keys],
+                )
+                for key, last in cursor.fetchall():
+                    first[key if isinstance(key, uuid.UUID) else uuid.UUID(key)] = last - count + 1
+        if missing := [str(pk) for pk in counts if pk not in first]:
+            raise Thread.DoesNotExist(f"there is no thread {missing[0]}")
+        return first
 
 
 class WhenBusy(models.TextChoices):

@@ -82,7 +82,14 @@ def plan_at(
     pause: Pause, occasion: str, at: Iterable[Mapping[str, Any]], *, mark: str = "", words: str = ""
 ) -> int:
     """`plan` for `links` that were looked up before."""
-    return _write([_row(pause, occasion, mark, words, **place) for place in at])
+    return write(at_places(pause, occasion, at, mark=mark, words=words))
+
+
+def at_places(
+    pause: Pause, occasion: str, at: Iterable[Mapping[str, Any]], *, mark: str = "", words: str = ""
+) -> list[Delivery]:
+    """What `plan_at` writes."""
+    return [_row(pause, occasion, mark, words, **place) for place in at]
 
 
 def places(occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
@@ -96,20 +103,27 @@ def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
     """`plan` for those without an account to whom the question is put (`Pause.outside`), whose turn
     it is, and who have not voted.
     """
+    return write(outside(pause, occasion, mark=mark))
+
+
+def outside(pause: Pause, occasion: str, *, mark: str = "") -> list[Delivery]:
+    """What `plan_outside` writes."""
+    to = external_access.asked_now(pause)
+    if not to:
+        return []
     voted = set(
         pause.votes.filter(external_key__isnull=False).values_list("external_key", flat=True)
     )
-    to = [
-        address
-        for address in external_access.asked_now(pause)
+    return [
+        _row(pause, occasion, mark, "", **_outside(address))
+        for address in to
         if outsiders.key_of(address) not in voted
     ]
-    return _write([_row(pause, occasion, mark, "", **_outside(address)) for address in to])
 
 
 def write_to(pause: Pause, occasion: str, address: str, *, mark: str = "", words: str = "") -> int:
     """`plan` for somebody who has no account here."""
-    return _write([_row(pause, occasion, mark, words, **_outside(address))])
+    return write([_row(pause, occasion, mark, words, **_outside(address))])
 
 
 def _outside(address: str) -> dict[str, Any]:
@@ -145,7 +159,7 @@ def plan_refined(pause: Pause, *, by: Actor) -> None:
             else asked.exclude(place=place_outside(by.address))
         )
     }
-    _write(rows.values())
+    write(rows.values())
 
 
 def announce(*, limit: int = ROUND) -> int:
@@ -221,7 +235,7 @@ def _tell_the_end(pause: Pause) -> None:
     for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):
         if endpoint.hears(occasion):
             rows.setdefault(place_of(endpoint), _row(pause, occasion, "", "", **_at(endpoint)))
-    _write(rows.values())
+    write(rows.values())
 
 
 def _listening(pause: Pause, people: Iterable[User]) -> EndpointQuerySet:
@@ -282,5 +296,6 @@ def _row(pause: Pause, occasion: str, mark: str, words: str, **place: Any) -> De
     )
 
 
-def _write(rows: Iterable[Delivery]) -> int:
+def write(rows: Iterable[Delivery]) -> int:
+    """Write messages that are to be sent, of one question or several; gives how many were new."""
     return len(Delivery.objects.bulk_create(rows, ignore_conflicts=True))

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl.decisions.deadlines import outcomes
+from hitl.decisions.deadlines import outcomes, reminding
 from runs import definitions
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive
@@ -47,7 +47,7 @@ def fire(pause_id: Any, *, now: dt.datetime) -> None:
     """
     pause = Pause.objects.due(now=now).answerable().filter(pk=pause_id).first()
     if pause is not None:
-        outcomes.fire(pause, now=now, asked=outcomes.People())
+        outcomes.fire(pause, now=now, asked=reminding.People())
 
 
 def updates(order: WorkOrder) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from checkpoints.models import EventKind
 from checkpoints.state import codec
 from checkpoints.text import dates
 from hitl.decisions import visibility
-from hitl.decisions.deadlines.outcomes import unchanged
+from hitl.decisions.deadlines.reminding import unchanged
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import check_open
 from hitl.models import Snooze

@@ -56,7 +56,7 @@ def act(pauses: Sequence[Pause], *, now: dt.datetime) -> set[uuid.UUID]:
 
     Call outside a transaction.
     """
-    over = [pause for pause in pauses if _ends(pause, now)]
+    over = [pause for pause in pauses if ends(pause, now)]
     done: set[uuid.UUID] = set()
     if len(over) < 2:
         return done
@@ -71,7 +71,8 @@ def act(pauses: Sequence[Pause], *, now: dt.datetime) -> set[uuid.UUID]:
     return done
 
 
-def _ends(pause: Pause, now: dt.datetime) -> bool:
+def ends(pause: Pause, now: dt.datetime) -> bool:
+    """Whether a question's deadline has passed and its rules end it then."""
     return (
         pause.deadline_at is not None
         and pause.deadline_at <= now  # never early
