@@ -112,26 +112,27 @@ def append_each(entries: Sequence[tuple[uuid.UUID, uuid.UUID | None, Facts]]) ->
     for thread_id, _, facts in entries:
         counts[thread_id] = counts.get(thread_id, 0) + len(facts)
     next_seq = Thread.objects.next_seqs(counts)
-    events: list[Event] = []
+    written = []
     for thread_id, run_id, facts in entries:
         first = next_seq[thread_id]
         next_seq[thread_id] += len(facts)
-        written = [
-            Event(
-                thread_id=thread_id,
-                run_id=run_id,
-                seq=first + index,
-                kind=kind,
-                data=redaction.redact(dict(data)),
-            )
-            for index, (kind, data) in enumerate(facts)
-        ]
-        events += written
-        size = sum(len(str(data)) for _, data in facts)
-        live.hint_on_commit(
-            thread_id, written[-1].seq, [envelope(event) for event in written], size=size
+        written.append(
+            [
+                Event(
+                    thread_id=thread_id,
+                    run_id=run_id,
+                    seq=first + index,
+                    kind=kind,
+                    data=redaction.redact(dict(data)),
+                )
+                for index, (kind, data) in enumerate(facts)
+            ]
         )
-    Event.objects.bulk_create(events)
+    events = Event.objects.bulk_create([event for own in written for event in own])
+    for (thread_id, _, facts), own in zip(entries, written, strict=True):
+        size = sum(len(str(data)) for _, data in facts)
+        announced = [envelope(event) for event in own]
+        live.hint_on_commit(thread_id, own[-1].seq, announced, size=size)
     return events
 
 

@@ -556,6 +556,28 @@ def test_a_reminder_looks_nobody_up_twice(asked):
     assert [len(updates(order)) for order in orders] == [1, 1, 1]
 
 
+def test_reminders_and_escalations_of_a_batch_are_written_together(asked, zoe):
+    """Statements: none more for each further question, and each is told in its own log."""
+    stages = [{"after": "PT6H", "users": ["zoe"]}]
+    rules = {"deadline": {**FOUR, "outcome": "escalate"}, "reminders": ["PT1H"]}
+    orders = [asked(**rules, escalation=stages) for _ in range(8)]
+    costs: list[list[int]] = []
+    for hours in (1, 4):
+        now = at(pause_of(orders[-1]), hours)
+        costs.append([])
+        for limit in (2, 6):
+            with CaptureQueriesContext(connection) as queries:
+                assert outcomes.fire_due(now=now, limit=limit) == limit
+            costs[-1].append(len(queries))
+    assert [few for few, _ in costs] == [many for _, many in costs]
+    for order in orders:
+        told = updates(order)
+        assert [event["what"] for event in told] == ["reminded", "escalated"]
+        assert {event["pause_id"] for event in told} == {pause_of(order).shown_id}
+        assert (pause_of(order).reminded, pause_of(order).stage) == (1, 1)
+        assert pause_of(order).deadline_at > at(pause_of(orders[-1]), 4)
+
+
 def test_sweeps_that_begin_at_different_places_share_what_is_due(asked):
     orders = [asked(deadline=FOUR) for _ in range(4)]
     assert outcomes.fire_due(now=at(pause_of(orders[-1]), 4), limit=1, share=0.5) == 1

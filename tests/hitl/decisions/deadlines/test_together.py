@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import psycopg
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -12,7 +13,7 @@ from django.utils import timezone
 from checkpoints.database import locks
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
-from hitl.decisions.deadlines import outcomes, together
+from hitl.decisions.deadlines import outcomes, reminding, together
 from hitl.decisions.services import Answer
 from hitl.ledger import chain
 from hitl.models import Decision, Via
@@ -25,7 +26,7 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
 from tests.worlds.deadlines import asked as asked
-from tests.worlds.deadlines import at
+from tests.worlds.deadlines import at, updates
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -186,3 +187,35 @@ def test_rules_that_do_not_act_together_act_alone(asked, zoe):
     assert outcomes.fire_due(now=at(pause_of(other), 4)) == 2
     assert statuses([order, other]) == ["paused", "expired"]
     assert pause_of(order).stage == 1
+
+
+@pytest.mark.one_database
+def test_a_question_that_is_answered_moved_or_held_meanwhile_is_reminded_of_by_nobody(
+    asked, ana, monkeypatch
+):
+    """The others of its batch are. What is held is dealt with alone."""
+    orders = [asked(reminders=["PT1H"]) for _ in range(4)]
+    answered, moved, held, free = orders
+    now, drafted = at(pause_of(free), 1), reminding._drafted
+
+    with psycopg.connect(connection.connection.info.dsn) as other:
+
+        def meanwhile(pause, *more):
+            found = drafted(pause, *more)
+            if pause.run.thread_id == free.thread_id:
+                services.decide(pause_of(answered).pk, Answer("approve"), by=ana, via=Via.UI)
+                Pause.objects.filter(pk=pause_of(moved).pk).update(reminded=7)
+                lock = "SELECT 1 FROM checkpoints_thread WHERE id = %s FOR UPDATE"
+                other.execute(lock, [held.thread_id])
+            return found
+
+        monkeypatch.setattr(reminding, "_drafted", meanwhile)
+        keys = [pause_of(order).pk for order in orders]
+        pauses = [Pause.objects.answerable().get(pk=key) for key in keys]
+        done = reminding.act_together(pauses, now=now, asked=reminding.People())
+        other.rollback()
+    assert done == {keys[-1]}
+    assert [len(updates(order)) for order in orders] == [0, 0, 0, 1]
+    monkeypatch.undo()
+    assert outcomes.fire_due(now=now) == 1
+    assert [len(updates(order)) for order in orders] == [0, 0, 1, 1]
