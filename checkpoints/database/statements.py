@@ -66,6 +66,44 @@ def _upsert(
     )
 
 
+def update(
+    rows: Sequence[models.Model], columns: Sequence[str], *, using: str = DEFAULT_DB_ALIAS
+) -> Statement:
+    """Write these columns of rows of one table, each row its own values: what `bulk_update` does,
+    which makes an expression of each value.
+    """
+    model, connection = type(rows[0]), connections[using]
+    fields = [model._meta.pk, *map(model._meta.get_field, columns)]
+    values = [
+        field.get_db_prep_save(getattr(row, field.attname), connection)
+        for row in rows
+        for field in fields
+    ]
+    sql = _update(model, len(rows), tuple(columns), connection.vendor)
+    return Statement(model._meta.db_table, sql, values)
+
+
+@lru_cache(maxsize=256)
+def _update(model: type[models.Model], rows: int, columns: tuple[str, ...], vendor: str) -> str:
+    key, *fields = [model._meta.pk, *map(model._meta.get_field, columns)]
+    marks = ", ".join([f"({', '.join(['%s'] * (len(fields) + 1))})"] * rows)
+
+    def given(field: Any) -> str:  # PostgreSQL takes values without a column for text
+        return (
+            f"CAST(given.{field.column} AS {field.db_type(connections[DEFAULT_DB_ALIAS])})"
+            if vendor == "postgresql"
+            else f"given.{field.column}"
+        )
+
+    names = ", ".join(field.column for field in (key, *fields))
+    changes = ", ".join(f"{field.column} = {given(field)}" for field in fields)
+    return (
+        f"WITH given ({names}) AS (VALUES {marks}) "  # noqa: S608  # models' names
+        f"UPDATE {model._meta.db_table} SET {changes} FROM given "
+        f"WHERE {model._meta.db_table}.{key.column} = {given(key)}"
+    )
+
+
 def execute(statements: Sequence[Statement], *, using: str = DEFAULT_DB_ALIAS) -> None:
     """All of them, or none."""
     connection = connections[using]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from django.db.models import F, Q
 from django.db.models.lookups import GreaterThan
 
 from checkpoints import ids
-from checkpoints.database import clock
+from checkpoints.database import clock, statements
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from checkpoints.models.fields import SealedTextField
 from checkpoints.state import encryption
@@ -114,13 +114,14 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         """
         return self.update(**fields, changed_at=clock.now())
 
-    def change_each(self, pauses: Collection[Pause], columns: Collection[str]) -> None:
+    def change_each(self, pauses: Sequence[Pause], columns: Collection[str]) -> None:
         """As `change`, of rows that this transaction holds: these columns, as they are on these
         objects.
         """
         for pause in pauses:
             pause.changed_at = clock.now()
-        self.bulk_update(pauses, [*columns, "changed_at"])
+        if pauses:
+            statements.execute([statements.update(pauses, [*columns, "changed_at"])])
 
     def changed(
         self, *, since: dt.datetime, limit: int

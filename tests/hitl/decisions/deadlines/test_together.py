@@ -204,7 +204,7 @@ def test_a_question_that_is_answered_moved_or_held_meanwhile_is_reminded_of_by_n
             found = drafted(pause, *more)
             if pause.run.thread_id == free.thread_id:
                 services.decide(pause_of(answered).pk, Answer("approve", Via.PAGE), by=ana)
-                Pause.objects.filter(pk=pause_of(moved).pk).update(reminded=7)
+                Pause.objects.filter(pk=pause_of(moved).pk).update(reminded=1, next_at=None)
                 lock = "SELECT 1 FROM checkpoints_thread WHERE id = %s FOR UPDATE"
                 other.execute(lock, [held.thread_id])
             return found
