@@ -73,7 +73,7 @@ def update(
     which makes an expression of each value.
     """
     model, connection = type(rows[0]), connections[using]
-    fields = [model._meta.pk, *map(model._meta.get_field, columns)]
+    fields = _fields(model, columns)
     values = [
         field.get_db_prep_save(getattr(row, field.attname), connection)
         for row in rows
@@ -83,9 +83,14 @@ def update(
     return Statement(model._meta.db_table, sql, values)
 
 
+def _fields(model: type[models.Model], columns: Sequence[str]) -> list[Any]:
+    """Its key's, and these."""
+    return [model._meta.pk, *map(model._meta.get_field, columns)]
+
+
 @lru_cache(maxsize=256)
 def _update(model: type[models.Model], rows: int, columns: tuple[str, ...], vendor: str) -> str:
-    key, *fields = [model._meta.pk, *map(model._meta.get_field, columns)]
+    key, *fields = _fields(model, columns)
     marks = ", ".join([f"({', '.join(['%s'] * (len(fields) + 1))})"] * rows)
 
     def given(field: Any) -> str:  # PostgreSQL takes values without a column for text

@@ -4,15 +4,20 @@ what cannot be put back (threads, child processes, open files), the process ends
 
 from __future__ import annotations
 
+import _thread
+import builtins
 import decimal
 import locale
 import logging
 import os
 import random
+import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
+import time
 import warnings
 from typing import Any
 
@@ -32,12 +37,28 @@ SIGNALS = [
 ]
 OURS = {"chunk-writer"}
 """Threads of the engine's own, that begin when they are first needed."""
+REPLACED: list[tuple[Any, str]] = [
+    (builtins, "open"),
+    (builtins, "print"),
+    (os, "environ"),
+    (select, "select"),
+    (socket, "getaddrinfo"),
+    (socket, "socket"),
+    (subprocess, "Popen"),
+    (threading, "Thread"),
+    (time, "sleep"),
+    (time, "time"),
+]
+"""What tools that turn Python into another one replace: gevent, clocks of tests, doubles. Others of
+a module's names are not looked at, there are too many.
+"""
 
 
 class Before:
     """How the process was before a body."""
 
     def __init__(self) -> None:
+        self._originals = [(owner, name, getattr(owner, name)) for owner, name in REPLACED]
         self._environment = dict(os.environ)
         self._variables = dict(_variables())
         self._folder = os.getcwd()
@@ -52,6 +73,8 @@ class Before:
         self._log = (logging.root.level, list(logging.root.handlers))
         self._language = translation.get_language()
         self._files = open_files.Known()
+        # one that has not begun yet when its body ends is found behind the next one
+        self._unnamed = _unnamed()
         self.begin()
 
     def begin(self) -> None:
@@ -72,6 +95,9 @@ class Before:
         return _children() or self._left_threads() or self._files.left()
 
     def _put_back(self) -> None:
+        for owner, name, value in self._originals:
+            if getattr(owner, name) is not value:
+                setattr(owner, name, value)
         if _variables() != self._variables:
             os.environ.clear()
             os.environ.update(self._environment)
@@ -107,6 +133,8 @@ class Before:
             numbers.seed()
 
     def _left_threads(self) -> str:
+        if _unnamed() > self._unnamed:
+            return "a thread without a name"
         if threading.active_count() <= len(self._threads):
             return ""
         left = [
@@ -121,6 +149,11 @@ def _variables() -> dict[bytes, bytes]:
     """What `os.environ` keeps: compared itself, it decodes each of them, 22 µs behind each step."""
     kept: dict[bytes, bytes] = vars(os.environ)["_data"]
     return kept
+
+
+def _unnamed() -> int:
+    """Threads that `threading` has not started. Those of a library in C are not known to Python."""
+    return _thread._count() + 1 - threading.active_count()
 
 
 def _mask() -> int:

@@ -33,6 +33,9 @@ CHANGES = {
     "logging.root.handlers.clear()": "not logging.root.handlers",
     "translation.activate('de')": "translation.get_language() == 'de'",
     "timezone.activate('Asia/Tokyo')": "timezone.get_current_timezone_name() == 'Asia/Tokyo'",
+    "time.sleep = print": "time.sleep is print",
+    "socket.socket = None": "socket.socket is None",
+    "os.environ = {}": "os.environ == {}",
     "random.seed(1)": "random.random() == random.Random(1).random()",
 }
 LEFT = {
@@ -43,7 +46,11 @@ LEFT = {
     "threading.Thread(target=time.sleep, args=(30,), name='odd', daemon=True).start()": (
         "the thread odd"
     ),
-    "subprocess.Popen(['sleep', '30'])": "a child process",
+    "import _thread; _thread.start_new_thread(time.sleep, (30,)); time.sleep(0.2)": (
+        "a thread without a name"
+    ),
+    # which has our pipes no longer than its process
+    "subprocess.Popen(['sleep', '30'], stdout=-3, stderr=-3)": "a child process",
     "subprocess.run(['true'])": "",
 }
 TELL = "print(known.put_back() or known.left() or 'nothing', flush=True); os._exit(0)"
