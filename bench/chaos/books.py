@@ -114,7 +114,8 @@ class Books:
             try:
                 self.check_order(order)
             except Broken as error:
-                self.world.breach("wrong", f"{order.shown_id} {error}")
+                ends = [(run.child_name, run.status, run.error) for run in order.runs.all()]
+                self.world.breach("wrong", f"{order.shown_id} {error}; its runs are {ends}")
         if missing := (self.seen - set(effects)) | (self.seen - set(once)):
             self.world.breach(
                 "lost", f"{len(missing)} results without an effect, such as {sorted(missing)[:3]}"

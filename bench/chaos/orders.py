@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.chaos import EFFECTS, ONCE, sabotage
+from bench.chaos import EFFECTS, ONCE, misdeeds, sabotage
 from runs import definitions
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, Sleep, State
 from runs.workflows.registry import step
@@ -58,6 +58,7 @@ def do(context: Context, outcome: str) -> dict[str, Any]:
     context.log(f"Did {context.key}")
     sabotage.make(wish, context)
     sabotage.arm(wish, outcome)
+    misdeeds.tempt(context)
     return {"results": [context.key]}
 
 

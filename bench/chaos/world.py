@@ -396,6 +396,16 @@ class World:
                 f"{name}: {sorted(mine)} went on after {slow:.1f} s; {affected:g} s were promised",
             )
 
+    def let_go_on(self, touched: Collection[Touched]) -> None:
+        """Wait until these runs have a step behind them: one whose process ends twice in a row is
+        put aside, as it should be.
+        """
+        keys = [claim.run for claim in touched]
+        ends = time.monotonic() + PATIENCE
+        while time.monotonic() < ends and not self.ended.wait(LOOK):
+            if not patiently(lambda: Run.objects.filter(pk__in=keys, deaths__gt=0).exists()):
+                return
+
     def _not_taken_up(self, touched: Collection[Touched]) -> list[Touched]:
         rows = patiently(
             lambda: list(

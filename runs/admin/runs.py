@@ -166,7 +166,7 @@ class RunRows(ConfirmedAdmin):
     fields = (
         "shown", "order_link", "thread_link", "status", "failure_code", "error_text",
         "definition_link", "retry_of_link", "epoch",
-        "lease_owner", "lease_until", "lost_attempts", "due_at", "lists", "created_at",
+        "lease_owner", "lease_until", "lost_attempts", "deaths", "due_at", "lists", "created_at",
         "started_at", "ended_at",
         "imported_at",
     )  # fmt: skip

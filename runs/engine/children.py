@@ -335,7 +335,7 @@ def _take_up(held: ClaimedRun, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID,
     None where all have completed.
     """
     # parents are locked before their children
-    if not Run.objects.held(held.run.pk, held.epoch).update(lost_attempts=0):
+    if not Run.objects.held(held.run.pk, held.epoch).update(**dict.fromkeys(record.LOSSES, 0)):
         raise record.lost(held)
     runs = _runs_of(plan)
     if all(run.status == COMPLETED for run in runs.values()):

@@ -58,7 +58,14 @@ KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamage
 """Errors whose words are for people, and that bring a code."""
 LONGEST_ERROR = 10_000
 """Characters of a failure that are kept; lists and pages show it."""
-FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0, "attempts": 0}
+LOSSES = ("lost_attempts", "deaths")
+"""What counts how a step was lost, until a checkpoint is behind it."""
+FREE: dict[str, Any] = {
+    "lease_owner": "",
+    "lease_until": None,
+    "attempts": 0,
+    **dict.fromkeys(LOSSES, 0),
+}
 
 
 def claim(held: ClaimedRun) -> bool:
@@ -122,7 +129,7 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
     if stay:
         # the lease is the heartbeat's: it is indexed, so dear to change; where nothing changes, the
         # run's row is locked and not written anew
-        over = ["attempts", *(["lost_attempts"] if write_it else [])]
+        over = ["attempts", *(LOSSES if write_it else ())]
         fields: dict[str, Any] = {name: 0 for name in over if getattr(held.run, name)}
     else:
         fields = {
@@ -152,7 +159,8 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
         by = _suspend_by(held)
         raise Suspended(by) if by else lost(held)
     held.run.untraced_steps = untraced.get("untraced_steps", held.run.untraced_steps)
-    held.run.lost_attempts = fields.get("lost_attempts", held.run.lost_attempts)
+    for name in LOSSES:
+        setattr(held.run, name, fields.get(name, getattr(held.run, name)))
     held.went(checkpoint, state, written=write_it)
 
 

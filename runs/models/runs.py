@@ -306,6 +306,11 @@ class Run(ids.HasShownId, models.Model):
     lost_attempts = models.PositiveIntegerField(
         default=0, help_text="Workers lost in a row without a step done."
     )
+    deaths = models.PositiveSmallIntegerField(
+        default=0,
+        db_default=0,
+        help_text="How often in a row the step it is at has ended its process.",
+    )
     due_at = models.DateTimeField(help_text="While pending: when it may be picked up.")
     attempts = models.PositiveIntegerField(
         default=0, help_text="How often the step it is at has failed and is tried again."

@@ -33,6 +33,7 @@ class Bodies(Fault):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         world.await_recovery("bodies", touched, since=time.monotonic())
+        world.let_go_on(touched)
         return "kill bodies"
 
 

@@ -18,7 +18,9 @@ from runs.states import LeaseLost
 from runs.workflows.base import StepFailed
 
 DEATHS = 2
-"""So many times in a row a step may take its worker along; then a person looks at it."""
+"""So many times in a row a step may end its process; then a person looks at it. Hosts that were
+lost meanwhile do not count.
+"""
 
 
 def timed_out(run_id: uuid.UUID, epoch: int) -> list[Wake]:
@@ -50,15 +52,15 @@ def died(run_id: uuid.UUID, epoch: int, code: int | None) -> list[Wake]:
     head = run.thread.head
     assert head is not None  # written with the run
     step, words = head.next_step or head.node_id, _words(code)
-    if run.lost_attempts + 1 < DEATHS:
+    if run.deaths + 1 < DEATHS:
         return lost_runs.give_back(
             run,
             held,
             f"Step {step} {words}; it is tried again.",
-            lost_attempts=F("lost_attempts") + 1,
+            deaths=F("deaths") + 1,
         )
     message = (
-        f"Step {step} {words}, {run.lost_attempts + 1} times in a row. The state before it is "
+        f"Step {step} {words}, {run.deaths + 1} times in a row. The state before it is "
         "kept; retry when the cause is found."
     )
     return ending.undisturbed(partial(lost_runs.put_aside, run, held, message))

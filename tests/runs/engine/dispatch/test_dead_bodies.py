@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 import pytest
 from django.utils import timezone
 
 from runs.engine.dispatch import dead_bodies
+from runs.engine.recovery import lost_runs
 from runs.models import Run, WorkOrder
 from tests.conftest import drive, fresh, log_lines
 from tests.databases.whole import rows
 from tests.worlds import lost_worker
 from tests.worlds.scripted_step import order_that as order_that
 
+LEASE = dt.timedelta(minutes=2)
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
@@ -44,7 +47,21 @@ def test_a_step_that_gets_through_starts_the_count_afresh(make_order):
     dead_bodies.died(*claimed(order), None)
     assert "ended its worker; it" in log_lines(order)[-1]
     assert drive(order).phase == "awaiting_plan_approval"
-    assert Run.objects.get().lost_attempts == 0
+    assert Run.objects.get().deaths == 0
+
+
+def test_hosts_that_were_lost_before_are_no_deaths_of_its_own(make_order):
+    """An hour of chaos found it: a host and then one process of a step were lost, and its run was
+    put aside for having ended its worker twice.
+    """
+    order = make_order()
+    claimed(order)
+    Run.objects.update(lease_until=timezone.now() - LEASE)
+    assert lost_runs.take_back(now=timezone.now())
+    assert dead_bodies.died(*claimed(order), -9) == [(order.latest_run_id, "steps")]
+    assert (Run.objects.get().lost_attempts, Run.objects.get().deaths) == (1, 1)
+    assert drive(order).phase == "awaiting_plan_approval"
+    assert (Run.objects.get().lost_attempts, Run.objects.get().deaths) == (0, 0)
 
 
 def test_one_that_was_ended_because_its_time_was_up_has_failed(make_order):

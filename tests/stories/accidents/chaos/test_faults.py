@@ -12,7 +12,17 @@ from bench.chaos.maker import known
 from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
-WANTED = ["silence", "silent_web", "silent_beat", "sessions", "commit", "disk", "wal", "standby"]
+WANTED = [
+    "silence",
+    "silent_web",
+    "silent_beat",
+    "sessions",
+    "commit",
+    "disk",
+    "wal",
+    "standby",
+    "misdeeds",
+]
 
 
 @pytest.fixture(scope="module")
