@@ -42,7 +42,7 @@ class Database(Protocol):
 
 
 class Sqlite:
-    """A file."""
+    """A file; `of` is one that nobody has open, of which it is a copy."""
 
     vendor = "sqlite"
 
