@@ -1,11 +1,12 @@
 /** Ctrl+K: a dialog that finds every link and action of the page by words; `?` shows the keys of the page. Without this file both are only on the page itself. */
 
 import { gettext } from "./language.js";
-import { bind, KEYS, labelOf } from "./keys.js";
+import { bind, KEYS, labelOf, pressSoon } from "./keys.js";
 import { announce } from "./page.js";
 
 const MOST = 40;
 const HERE = "main :is(a[href], button, summary), .top :is(a[href], button)";
+const DECIDES = "button[name=action], [data-row-answer] button"; // a click on one of them is an answer
 let dialog = null, commands = [], at = 0;
 
 function made(tag, more = {}, ...inside) {
@@ -73,11 +74,12 @@ function choose(to) {
   options[at]?.scrollIntoView({ block: "nearest" });
 }
 
-/** As if it had been pressed where it stands. */
+/** As if it had been pressed where it stands; an answer in two seconds, as by its key, so Ctrl+K and a wrong word or Enter decide nothing. */
 function run(command) {
   if (!command) return;
   dialog.close();
   if (!command.node.isConnected || command.node.disabled) { announce(gettext("The page has changed: look again.")); return; }
+  if (command.node.matches(DECIDES)) { pressSoon(command.node, "Enter"); return; }
   if (!command.node.closest("[popover]")) command.node.focus();
   command.node.click();
 }

@@ -209,6 +209,31 @@ def test_a_key_says_for_two_seconds_what_it_sends_and_sends_it_once(stack, open_
 TAKEN = "Taken back: nothing was sent."
 
 
+def test_an_answer_chosen_by_words_is_sent_in_two_seconds_too_and_taken_back_until_then(
+    stack, open_page, ask
+):
+    """Before: Ctrl+K and Enter answered at once, whatever the first line was."""
+    asked = ask()
+    page = open_page("ana", asked["path"], cut=True, **DESKTOP)
+    line = page.locator(WILL)
+    for words in ("", "approve"):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(words)
+        expect(page.get_by_role("option").first).to_contain_text("Approve")
+        page.keyboard.press("Enter")
+        expect(line).to_have_text("Approve: sent in 2 s. Esc takes it back.")
+        page.keyboard.press("Escape")
+        expect(line).to_have_text(TAKEN)
+        expect(line).to_have_count(0)
+    assert not decided(stack, asked)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("approve")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(page.locator("main > .notice")).to_contain_text("You approved.")
+    assert decided(stack, asked) == "approve"
+
+
 def test_what_a_key_is_about_to_send_is_taken_back_before_it_is_sent(stack, open_page, ask):
     """By Esc, by another key, by a click, by leaving; by a question that changed, or was answered."""
     asked, other = ask(), ask()
