@@ -57,8 +57,9 @@ function open() {
 }
 
 function show(words) {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const fits = dialog.known.filter(({ name }) => wanted.every((word) => name.toLowerCase().includes(word)));
+  const whole = words.trim().toLowerCase(), wanted = whole.split(/\s+/).filter(Boolean);
+  const begins = ({ name }) => Number(name.toLowerCase().startsWith(whole)); // such come first
+  const fits = dialog.known.filter(({ name }) => wanted.every((word) => name.toLowerCase().includes(word))).sort((one, other) => begins(other) - begins(one));
   commands = fits.slice(0, MOST);
   dialog.querySelector("ul").replaceChildren(...commands.map(({ name, place }, number) => made("li", { role: "option", id: `command-${number}`, "aria-selected": "false" }, made("span", {}, name), made("small", {}, place))));
   dialog.querySelector("p").textContent = fits.length > MOST ? gettext("%(most)s of %(count)s shown", { most: MOST, count: fits.length }) : fits.length ? gettext("%(total)s found", { total: fits.length }) : gettext("Nothing on this page has these words.");
