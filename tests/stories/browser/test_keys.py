@@ -219,7 +219,8 @@ def test_an_answer_chosen_by_words_is_sent_in_two_seconds_too_and_taken_back_unt
     for words in ("app", "approve"):
         page.keyboard.press("Control+k")
         page.keyboard.type(words)
-        expect(page.get_by_role("option").first).to_have_text(re.compile("^Approve"))
+        found = page.get_by_role("listbox", name="Pages and actions").get_by_role("option")
+        expect(found.first).to_have_text(re.compile("^Approve"))
         page.keyboard.press("Enter")
         expect(line).to_have_text("Approve: sent in 2 s. Esc takes it back.")
         page.keyboard.press("Escape")
