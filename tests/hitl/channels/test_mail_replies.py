@@ -38,11 +38,7 @@ from tests.hitl.channels.imap_server import PASSWORD, Box, serving
 from tests.worlds.mailing import relay
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [
-    pytest.mark.django_db,
-    pytest.mark.usefixtures("reachable", "replies"),
-    pytest.mark.both_databases,
-]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable", "replies")]
 DOOR = "/api/v1/channels/mail"
 SECRET = "whsec_" + "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4"
 LOW = {"risk": "low", "link_answers": True}
@@ -123,6 +119,7 @@ def test_approve_in_the_first_line_answers_as_who_the_mail_went_to(easy, ben):
     assert Link.objects.get(purpose="reply", recipient=ben).used_at is not None
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_four_copies_at_once_are_one_answer_and_one_mail(easy):
@@ -133,6 +130,7 @@ def test_four_copies_at_once_are_one_answer_and_one_mail(easy):
     assert Delivery.objects.filter(occasion="replied").count() == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_copies_that_saw_different_things_are_noted_one_after_the_other(easy):

@@ -168,7 +168,6 @@ def test_whoever_is_not_staff_is_sent_to_the_login(world: World, role: Role) -> 
     assert digest() == before
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(
     world: World, action: str
