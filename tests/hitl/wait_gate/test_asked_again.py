@@ -86,7 +86,7 @@ def approve(pause: Pause, by: User) -> None:
 
 
 ONE_ON_BOTH = [
-    pytest.param(door, marks=[pytest.mark.both_databases] if door == "wait gate" else [])
+    pytest.param(door, marks=[pytest.mark.both_databases] if door == "REST" else [])
     for door in DOORS
 ]
 """All of them ask by the same function: the database is asked the same."""
