@@ -25,7 +25,7 @@ from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
 from hitl.live.backpressure import patient  # noqa: E402  # as above
 from project import draining  # noqa: E402  # as above
-from project.doors import guarded  # noqa: E402  # as above
+from project.doors import guarded, when_asked  # noqa: E402  # as above
 from project.errors import exception_handler  # noqa: E402  # as above
 from runs.definitions import shipped  # noqa: E402  # as above
 from runs.engine.workers import heartbeat  # noqa: E402  # as above
@@ -40,9 +40,8 @@ streams = [path(route, patient(traced(guarded(stream)))) for route, stream in ro
 doors: list[Any] = []
 door_sockets: list[Any] = []
 if settings.WAYSTATION_MCP:
-    from hitl.doors.mcp import server as mcp_server  # its package is optional
-
-    doors = [path("mcp", patient(traced(guarded(mcp_server.application))))]
+    mcp = when_asked("hitl.doors.mcp.server", "mcp", "requirements-mcp.txt")
+    doors = [path("mcp", patient(traced(guarded(mcp))))]
 if settings.WAYSTATION_LANGGRAPH:
     graph_door = langgraph.application(exception_handler)
     named = settings.WAYSTATION_LANGGRAPH_ORIGINS

@@ -9,12 +9,15 @@ browser sends no Origin.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import Awaitable, Callable, Collection
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
@@ -53,6 +56,22 @@ def guarded(application: Application, origins: Collection[str] = ()) -> Any:
             await _problem(send, *refused)
 
     return door
+
+
+def when_asked(module: str, package: str, installs: str) -> Application:
+    """The `application` of a module that is imported with its first request: its package takes a
+    quarter of a server's start. Raises ImproperlyConfigured where that package is not there.
+    """
+    if find_spec(package) is None:
+        raise ImproperlyConfigured(f"{package} is not installed: pip install -r {installs}")
+    found: list[Application] = []
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if not found:
+            found.append((await asyncio.to_thread(import_module, module)).application)
+        await found[0](scope, receive, send)
+
+    return serve
 
 
 def refusal(scope: Scope, origins: Collection[str] = ()) -> tuple[str, str] | None:
