@@ -5,27 +5,33 @@ nobody an answer.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import subprocess
 import sys
 import threading
 import uuid
 from collections import Counter
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from celery.exceptions import Reject
 from django.db import transaction
 from django.utils import timezone
 
+from checkpoints.events import live
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs import tasks
+from runs.engine.body_processes import child as body_process
 from runs.engine.dispatch.sender import Sender
 from runs.engine.workers import lease, shutdown
 from runs.models import Run
 from runs.states import PENDING, RUNNING
+from runs.urgency import Urgency
 from tests.conftest import fresh, log_lines, pause_of
 from tests.servers.stack import ROOT
 from tests.worlds import lost_worker, steps
@@ -426,3 +432,33 @@ def test_a_run_is_handed_back_at_the_boundary_once_its_worker_stops(make_order, 
     tasks.advance_run(str(run.pk))
     assert [step for step, _ in steps.CALLS] == ["planning", "execute", "review", "finish"]
     assert fresh(order).status == "completed"
+
+
+def test_what_a_body_process_has_to_send_goes_out_from_its_worker(
+    templates, ana, sent, committing, monkeypatch
+):
+    """One connection to the broker, and one sender of hints, for all body processes of a worker."""
+    said: list[object] = []
+    process = SimpleNamespace(say=lambda *message: said.append(message))
+    thread = uuid.uuid4()
+    with monkeypatch.context() as patch:
+        patch.setattr(body_process, "here", process)
+        patch.setattr(live, "relay", partial(process.say, "hint"))
+        with committing():
+            order = runs.submit("writing", by=ana)
+        tasks.send(order.latest_run_id, "agents", Urgency.USUAL)
+        tasks.next_turn(thread)
+        tasks._nudge_later(order.latest_run_id, "steps", timezone.now())
+    assert sent == []
+    heard = json.loads(json.dumps(said))  # as the pipe carries it
+    assert [name for name, *_ in heard if name != "hint"] == ["nudge", "nudge", "turn", "later"]
+
+    begun, hints = [], []
+    monkeypatch.setattr(tasks.advance_run.app, "send_task", lambda _, ids: begun.append(*ids))
+    monkeypatch.setattr(tasks, "_nudge_later", lambda run_id, *_: tasks.nudge(run_id))
+    relays = {**tasks.RELAYS, "hint": lambda to, message: hints.append(message["type"])}
+    for name, *words in heard:
+        relays[name](*words)
+    assert sent == [str(order.latest_run_id)] * 3
+    assert begun == [str(thread)]
+    assert set(hints) >= {"thread.hint"}
