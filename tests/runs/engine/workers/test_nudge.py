@@ -446,15 +446,17 @@ def test_what_a_body_process_has_to_send_goes_out_from_its_worker(
         patch.setattr(live, "relay", partial(process.say, "hint"))
         with committing():
             order = runs.submit("writing", by=ana)
-        tasks.send(order.latest_run_id, "agents", Urgency.USUAL)
+        assert order.latest_run_id
+        tasks.send(order.latest_run_id, "agents", Urgency.NEW)
         tasks.next_turn(thread)
         tasks._nudge_later(order.latest_run_id, "steps", timezone.now())
     assert sent == []
     heard = json.loads(json.dumps(said))  # as the pipe carries it
     assert [name for name, *_ in heard if name != "hint"] == ["nudge", "nudge", "turn", "later"]
 
-    begun, hints = [], []
-    monkeypatch.setattr(tasks.advance_run.app, "send_task", lambda _, ids: begun.append(*ids))
+    begun: list[str] = []
+    hints: list[str] = []
+    monkeypatch.setattr(tasks.advance_run.app, "send_task", lambda _, ids: begun.extend(ids))
     monkeypatch.setattr(tasks, "_nudge_later", lambda run_id, *_: tasks.nudge(run_id))
     relays = {**tasks.RELAYS, "hint": lambda to, message: hints.append(message["type"])}
     for name, *words in heard:
