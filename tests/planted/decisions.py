@@ -22,7 +22,7 @@ FAULTS = [
         SERVICES,
         "        pause.content_digest,\n    }:",
         "        pause.content_digest,\n        answer.content_digest,\n    }:",
-        ("tests/hitl/decisions/test_decide.py", "tests/hitl/decisions/test_revisions.py"),
+        ("tests/hitl/api/test_pauses.py",),
         "P2",
     ),
     Fault(

@@ -62,6 +62,14 @@ def test_a_claim_past_its_time_is_none(paused, ana, ben):
     assert claims.claim(pause.pk, by=ben).claimed_by == ben
 
 
+def test_once_its_time_is_over_others_answer(paused, ana, ben):
+    """Found by a planted fault: nobody tried it."""
+    pause = claims.claim(pause_of(paused).pk, by=ana)
+    Pause.objects.update(claimed_until=timezone.now() - dt.timedelta(seconds=1))
+    decision = services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
+    assert decision.decided_by == ben
+
+
 def test_claiming_once_more_begins_the_time_anew(paused, ana, settings):
     first = claims.claim(pause_of(paused).pk, by=ana).claimed_until
     settings.WAYSTATION_CLAIM_SECONDS = 3600

@@ -12,6 +12,7 @@ from checkpoints.models import Event
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
+from hitl.decisions.services import pauses as deciding
 from hitl.ledger import verification
 from hitl.models import Decision, Via, Vote
 from hitl.threads import erasure
@@ -88,6 +89,21 @@ def test_every_answer_that_goes_on_needs_the_quorum_and_the_same_one(ruled, ana,
         decide(pause, ben)
     assert refused.value.code == "vote_differs"
     assert decide(pause, dora, "skip").action == "skip"
+
+
+def test_a_vote_that_another_one_comes_before_is_held_against_that(ruled, ana, ben, monkeypatch):
+    """Between the judgement of an answer and its writing; found by a planted fault."""
+    pause, record = pause_of(ruled({"quorum": 2})), deciding._record
+
+    def late(judged):
+        monkeypatch.setattr(deciding, "_record", record)
+        decide(pause, ana, "skip")
+        return record(judged)
+
+    monkeypatch.setattr(deciding, "_record", late)
+    with pytest.raises(policy.NotNow) as refused:
+        decide(pause, ben)
+    assert refused.value.code == "vote_differs"
 
 
 def test_the_first_vote_brings_the_data_and_the_others_confirm_them(ruled, ana, ben, dora):
