@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.chaos.misdeeds import crash, end_process, overflow
 from runs.workflows import Context, Done, Go, Outcome, State, step, use, workflow
 
 FOLDER = Path(os.environ.get("TEST_LEDGER", "/nonexistent"))
@@ -103,23 +104,6 @@ UNENDING: dict[str, Callable[[], None]] = {
 
 def leave() -> None:
     sys.exit(4)
-
-
-def end_process() -> None:
-    os._exit(3)
-
-
-def crash() -> None:
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def overflow() -> None:
-    sys.setrecursionlimit(10**9)
-    one: list[object] = []
-    other: list[object] = []
-    for _ in range(10**6):
-        one, other = [one], [other]
-    say("never", str(one == other))
 
 
 def take_memory() -> None:
