@@ -218,10 +218,10 @@ FAULTS = [
         "P8",
     ),
     Fault(
-        "an answer is taken back after the run went on",
+        "who did not give an answer takes it back",
         "hitl/decisions/undo.py",
-        "run is not None and run.status == PENDING and run.due_at > now",
-        "run is not None and run.due_at > now",
+        "    if user.is_superuser or decision.decided_by_id == user.pk:\n",
+        "    if user.is_active:\n",
         ("tests/hitl/decisions/test_undo.py",),
         "undo",
     ),
