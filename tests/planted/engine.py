@@ -46,7 +46,7 @@ FAULTS = [
         CLAIMED,
         "        if memo is not None:\n            return _result(memo)\n        # a run that was",
         "        # a run that was",
-        ("tests/runs/accidents/test_recovery.py", "tests/runs/test_proofs.py"),
+        ("tests/runs/engine/test_taken_up.py", "tests/runs/accidents/test_cut_off.py"),
         "P4",
     ),
     Fault(
@@ -54,7 +54,7 @@ FAULTS = [
         CLAIMED,
         "        self._require()\n        with endable.exposed():",
         "        with endable.exposed():",
-        ("tests/runs/engine", "tests/runs/accidents/test_frozen_worker.py"),
+        ("tests/runs/engine/test_taken_up.py",),
         "P12",
     ),
     Fault(
@@ -62,7 +62,7 @@ FAULTS = [
         CLAIMED,
         "            if unapproved:\n",
         "            if False:\n",
-        ("tests/runs/engine/test_approvals.py", "tests/hitl/decisions/test_approval_holes.py"),
+        ("tests/runs/engine/test_template_reviews.py",),
         "P2",
     ),
     Fault(

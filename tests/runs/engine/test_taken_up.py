@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from hitl.decisions import services
@@ -139,3 +140,23 @@ def test_a_suspension_that_comes_while_a_step_asks_is_met_by_that_and_said(make_
     services.decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     assert advance(order.latest_run.pk, budget=60) == []
     assert pause_of(order).phase == "awaiting_implementation_review"
+
+
+def test_a_run_that_is_taken_over_in_the_middle_of_a_step_begins_no_further_effect(order_that):
+    """P12, found by a planted fault: what is under `once` is not begun for nobody."""
+    done: list[str] = []
+
+    def pay(state, context):
+        context.once("first", lambda: done.append("first"))
+        Run.objects.update(epoch=F("epoch") + 1)  # as a claim by another worker does
+        context.once("second", lambda: done.append("second"))
+        return Go()
+
+    order = drive_once(order_that(pay))
+    assert done == ["first"]
+    assert Run.objects.get(pk=order.latest_run_id).status == "running", "that worker's by now"
+
+
+def drive_once(order):
+    advance(order.latest_run_id, budget=60)
+    return fresh(order)
