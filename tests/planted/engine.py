@@ -70,7 +70,7 @@ FAULTS = [
         LOST,
         "if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:",
         "if False:",
-        ("tests/runs/accidents/test_recovery.py", "tests/runs/accidents/test_crash_points.py"),
+        ("tests/runs/accidents/test_recovery.py",),
         "P3",
     ),
     Fault(
