@@ -63,6 +63,18 @@ def test_threads_count_on_their_own(thread):
     assert [event.seq for event in log.after(other.pk, 0)] == [1]
 
 
+def test_several_logs_are_written_at_once_each_in_its_order(thread):
+    """Also where two facts of one call are of one log; found by a planted fault."""
+    other = Thread.objects.create(owner=thread.owner)
+    log.append(thread.pk, None, [line("a")])
+    several = [(thread.pk, "bc"), (other.pk, "x"), (thread.pk, "d")]
+    log.append_each([(key, None, [line(text) for text in texts]) for key, texts in several])
+    found = [(event.seq, event.data["message"]) for event in log.after(thread.pk, 0)]
+    assert found == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    assert [(event.seq, event.data["message"]) for event in log.after(other.pk, 0)] == [(1, "x")]
+    assert dict(Thread.objects.values_list("pk", "last_seq")) == {thread.pk: 4, other.pk: 1}
+
+
 def test_a_thread_that_is_not_there_has_no_log():
     with pytest.raises(Thread.DoesNotExist):
         log.append(uuid.uuid4(), None, [line("a")])
