@@ -206,6 +206,17 @@ def test_an_expired_link_says_so(easy):
     assert rows() == before
 
 
+def test_a_link_of_somebody_who_was_switched_off_says_so(easy, ben):
+    """Found by a planted fault: nobody tried it."""
+    link = link_of("ben")
+    type(ben).objects.filter(pk=ben.pk).update(is_active=False)
+    before = rows()
+    for response in (browser().get(link), browser().post(link, YES)):
+        assert response.status_code == 403
+        assert "is switched off" in response.content.decode()
+    assert rows() == before
+
+
 def test_a_used_link_is_used_up(easy, ben):
     """F3: replayed, it answers nothing, not the next question either."""
     browser().post(link_of("ben"), YES)

@@ -287,3 +287,20 @@ def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, 
     assert lost_runs.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
     assert drive(order).phase == "awaiting_plan_approval"
     assert WorkOrder.objects.count() == 1
+
+
+def test_a_lease_that_is_renewed_while_the_sweep_looks_is_left_alone(make_order, monkeypatch):
+    """P4, found by a planted fault: its worker lives."""
+    order = make_order()
+    lost_worker.claim(order.latest_run_id, now=timezone.now())
+    past, free = timezone.now() - dt.timedelta(hours=1), lost_runs._free
+    Run.objects.update(lease_until=past)
+
+    def renewed_meanwhile(found):
+        runs = free(found)
+        Run.objects.update(lease_until=timezone.now() + dt.timedelta(hours=1))
+        return runs
+
+    monkeypatch.setattr(lost_runs, "_free", renewed_meanwhile)
+    assert lost_runs.take_back(now=timezone.now()) == []
+    assert Run.objects.get().status == "running"
