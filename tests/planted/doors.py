@@ -80,14 +80,6 @@ FAULTS = [
         "idempotency",
     ),
     Fault(
-        "a key is shared by all people",
-        "hitl/http/idempotency.py",
-        "IdempotencyKey.objects.filter(user=self.person, key=self.key, token=self.token)",
-        "IdempotencyKey.objects.filter(key=self.key, token=self.token)",
-        ("tests/hitl/http/test_idempotency.py",),
-        "idempotency",
-    ),
-    Fault(
         "a stranger sees a question",
         "hitl/decisions/visibility.py",
         "    pause = pauses.visible_to(by).first()\n    if pause is None and _may(by):",
