@@ -167,10 +167,11 @@ def _queues(now: dt.datetime) -> Iterator[Metric]:
     yield _plain(
         "leases_lost", "Runs whose worker fell silent, not taken back yet.", leases["ended"]
     )
-    losing = Run.objects.filter(status__in=[PENDING, RUNNING], lost_attempts__gt=0)
+    lost = Q(lost_attempts__gt=0) | Q(deaths__gt=0)
+    losing = Run.objects.filter(lost, status__in=[PENDING, RUNNING])
     yield _plain(
         "runs_that_lost_workers",
-        "Runs at work or waiting for a worker that lost one since their last step.",
+        "Runs at work or waiting that lost a worker or a step's process since their last step.",
         losing.count(),
     )
 

@@ -72,7 +72,7 @@ class People:
         return self._answerers[key]
 
     def places(self, occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
-        """As `planning.places`."""
+        """As `notifications.places`."""
         key = (occasion, tuple(person.pk for person in people))
         if key not in self._places:
             self._places[key] = notifications.places(occasion, people)
@@ -180,8 +180,9 @@ def _tell(found: Reminder, occasion: str, people: set[User], asked: People, **mo
 
 def _named(pause: Pause, occasion: str, to: Sequence[User]) -> list[str]:
     """Who is told, as whoever sees the log may know it: those who take part by name, all others as
-    the rules have them. Whom a group has in
-    it, and whether there is somebody of a name, the log does not say."""
+    the rules have them. Who is in a group, and whether there is somebody of a name, the log does
+    not say.
+    """
     if policy.open_to_all(pause) and not pause.stage:
         return [person.get_username() for person in to]
     *earlier, latest = [

@@ -196,12 +196,13 @@ def test_a_mistake_of_ours_is_no_trouble_of_the_database_and_a_problem_document(
     problem(client.post(ORDERS, ORDER, format="json"), 500, "server_error")
 
 
+@pytest.mark.one_database
 def test_a_server_that_takes_no_writes_any_more_is_trouble_and_read_from_meanwhile(
     ana, api, templates
 ):
-    """A primary that was told to write no more, before another one takes its place."""
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite has no such sessions")
+    """A primary that was told to write no more, before another one takes its place. SQLite has no
+    such sessions.
+    """
     client = api(ana)
     characteristics = "SET SESSION CHARACTERISTICS AS TRANSACTION READ"
     with connection.cursor() as cursor:

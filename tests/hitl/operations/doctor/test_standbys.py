@@ -118,7 +118,7 @@ def has(*folders: Path, pool: int = 0) -> bool:
     finally:
         hosts["default"].close()
         if pool:
-            hosts["default"].close_pool()  # type: ignore[attr-defined]
+            hosts["default"].close_pool()  # type: ignore[attr-defined]  # PostgreSQL's alone
 
 
 def test_an_address_of_one_server_is_not_looked_at():
