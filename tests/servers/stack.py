@@ -4,7 +4,6 @@ Redis, or the one embedded process.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -219,16 +219,16 @@ class Stack:
         token: str = "",
         headers: dict[str, str] | None = None,
     ) -> tuple[int, Any, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         sent = {
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {token}"} if token else {}),
             **(headers or {}),
         }
-        connection.request(method, path, json.dumps(body) if body is not None else None, sent)
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
+        # closed also where no answer came: a server that begins takes connections at once
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
+            connection.request(method, path, json.dumps(body) if body is not None else None, sent)
+            response = connection.getresponse()
+            text = response.read().decode()
         is_json = "json" in (response.getheader("Content-Type") or "")
         return response.status, response.headers, json.loads(text) if is_json and text else text
 
@@ -236,17 +236,14 @@ class Stack:
         self, order_id: str, token: str, *, after: int = 0
     ) -> Generator[dict[str, Any], None, None]:
         """The order's events from the live stream, until it ends."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(
-            "GET",
-            f"/api/v1/work-orders/{order_id}/logs/stream?after={after}",
-            headers={"Authorization": f"Bearer {token}"},
-        )
-        with closing(connection), connection.getresponse() as response:
-            assert response.status == 200, response.read()
-            for line in response:
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
+        path = f"/api/v1/work-orders/{order_id}/logs/stream?after={after}"
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            with connection.getresponse() as response:
+                assert response.status == 200, response.read()
+                for line in response:
+                    if line.startswith(b"data: "):
+                        yield json.loads(line[6:])
 
     def wait_for_log(self, order_id: str, token: str, start: str) -> None:
         """Wait until the order's live log has a line that starts so."""

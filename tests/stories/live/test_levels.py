@@ -143,8 +143,9 @@ class Terminal:
         """`curl -N … | grep <pattern>`, until the stream ends or the reader leaves it."""
         method, path, _, headers = self.request_of(STREAM)
         connection = http.client.HTTPConnection("127.0.0.1", self.stack.port, timeout=60)
-        connection.request(method, path, headers=headers)
-        with closing(connection), connection.getresponse() as response:
+        with closing(connection):
+            connection.request(method, path, headers=headers)
+            response = connection.getresponse()
             assert response.status == 200
             end = time.monotonic() + 60
             for raw in response:  # a heartbeat at least, each 15 s
