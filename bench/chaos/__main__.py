@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import tables
 from bench.chaos import EFFECTS, ONCE
 from bench.chaos.hosts import faults as among_hosts
 from bench.chaos.hosts import network
@@ -258,9 +259,8 @@ def servers(
             places.stop()
         return
     postgresql, redis = PostgreSQL(folder / "pg"), Redis(folder)
-    postgresql.create()
     try:
-        postgresql.start()
+        tables.create(postgresql, folder)
         redis.start()
         yield postgresql, redis, None
     finally:

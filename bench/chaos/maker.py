@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import threading
 import time
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,21 @@ class Maker(threading.Thread):
     again.
     """
 
-    def __init__(self, world: World, faults: dict[str, Fault], *, every: float, times: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        faults: dict[str, Fault],
+        turns: Sequence[str],
+        *,
+        every: float,
+        times: int,
+    ) -> None:
+        """In these turns, in which a name may be there more than once; all of them so many times,
+        or until no more are wanted.
+        """
         super().__init__(name="faults", daemon=True)
-        self.world, self.faults, self.every, self.times = world, faults, every, times
+        self.world, self.faults, self.turns = world, faults, turns
+        self.every, self.times = every, times
 
     def run(self) -> None:
         try:
@@ -49,7 +62,7 @@ class Maker(threading.Thread):
                 self.world.ended.set()
 
     def _make_all(self) -> None:
-        world, turn, names = self.world, 0, list(self.faults)
+        world, turn, names = self.world, 0, self.turns
         while not world.ended.wait(self.every * world.dice.uniform(0.5, 1.5)):
             self._await_life()
             if world.ended.is_set() or (self.times and turn == self.times * len(names)):

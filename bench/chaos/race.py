@@ -45,6 +45,7 @@ class Race:
     ) -> None:
         self.world, self.stack, self.options = world, world.stack, options
         self.faults = faults or {name: known()[name] for name in options.faults}
+        self.turns = list(faults or options.faults)
         self.dice = random.Random(options.seed)
         self.books = Books(world, pauses=options.pauses)
 
@@ -55,7 +56,7 @@ class Race:
         for fault in self.faults.values():
             fault.prepare(world)
         world.begin()
-        faults = Maker(world, self.faults, every=options.every, times=options.times)
+        faults = Maker(world, self.faults, self.turns, every=options.every, times=options.times)
         heard: list[Answer] = []
         clients = [self.client(number, tokens, heard) for number in range(options.clients)]
         asker = self.asker()
@@ -112,8 +113,7 @@ class Race:
         }
 
     def settle(self) -> dict[str, str]:
-        """Tables, people, the template; gives the people's tokens."""
-        self.stack.manage("migrate", "-v0")
+        """People, the templates; gives the people's tokens."""
         orders.load(self.options.pauses)
         team = Group.objects.create(name=TEAM)
         tokens = {}

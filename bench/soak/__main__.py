@@ -29,6 +29,7 @@ import psycopg
 import redis as redis_client
 from psycopg import sql
 
+from bench import tables
 from tests.run import install_missing
 from tests.servers.private import PostgreSQL, redis
 from tests.servers.stack import Stack
@@ -237,9 +238,8 @@ def main(arguments: list[str]) -> int:
         )
         folder.chmod(0o755)
         postgresql = PostgreSQL(folder / "pg", more=VACUUM)
-        postgresql.create()
         ends.callback(postgresql.kill)
-        postgresql.start()
+        tables.create(postgresql, folder)
         environment = {
             "DATABASE_URL": postgresql.url,
             "REDIS_URL": ends.enter_context(redis(folder)),
@@ -251,7 +251,6 @@ def main(arguments: list[str]) -> int:
         stack = Stack(folder, environment)
         ends.callback(stack.stop)
         os.environ.update(stack.environment)
-        stack.manage("migrate", "-v0")
         soak = Soak(stack, _people(), options)
         soak.processes = {
             "web": stack.web().pid,

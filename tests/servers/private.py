@@ -100,7 +100,15 @@ class PostgreSQL:
         self._settle()
         if like is not None:
             copy(like, self.folder / "db")
-            return
+        else:
+            self._initialize()
+        if self.address:
+            with (self.folder / "db/pg_hba.conf").open("a") as rules:
+                rules.writelines(
+                    f"host {what} all 0.0.0.0/0 trust\n" for what in ("all", "replication")
+                )
+
+    def _initialize(self) -> None:
         initdb = Path(str(find("postgres"))).with_name("initdb")
         options = ["-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
         subprocess.run(
@@ -108,11 +116,6 @@ class PostgreSQL:
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        if self.address:
-            with (self.folder / "db/pg_hba.conf").open("a") as rules:
-                rules.writelines(
-                    f"host {what} all 0.0.0.0/0 trust\n" for what in ("all", "replication")
-                )
 
     def copy(self, other: PostgreSQL, *options: str) -> None:
         """Be a hot standby of the other one, which runs; to be started."""

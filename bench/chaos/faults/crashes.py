@@ -14,12 +14,8 @@ if TYPE_CHECKING:
     from bench.chaos.world import Touched, World
 
 KINDS = (
-    "kill worker",
-    "restart redis",
-    "kill worker",
-    "restart postgresql",
-    "freeze worker",
-    "kill worker",
+    *("kill worker", "restart redis", "restart postgresql", "freeze worker"),
+    *("kill worker", "kill worker"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from bench import tables
 from bench.chaos.hosts.network import Cabled
 from bench.chaos.wire import Link, Wire
 from tests.servers.private import PostgreSQL, Redis
@@ -49,8 +50,7 @@ class Servers:
         return f"postgresql://waystation@{places}/postgres?{OPTIONS}"
 
     def start(self) -> None:
-        self.postgresql.create()
-        self.postgresql.start()
+        tables.create(self.postgresql, self.folder)
         self.redis.start()
 
     def add_standby(self) -> None:

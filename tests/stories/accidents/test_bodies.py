@@ -65,13 +65,17 @@ class Misbehaving:
         return str(order["id"])
 
     def begin(self, template: str = "misbehaving") -> dict[str, str]:
-        """All unending ones are at work: name → order. What was said before is forgotten."""
-        for path in self.ledger.iterdir():
-            path.unlink()
-        orders = {name: self.order(template, name) for name in UNENDING}
+        """Order all unending ones: name → order."""
+        return {name: self.order(template, name) for name in UNENDING}
+
+    def are_at_work(self) -> None:
         until(lambda: set(self.said("began")) >= set(UNENDING), what="bodies", seconds=SECONDS)
         until(lambda: len(self.said("children")) == 21, what="their children", seconds=SECONDS)
-        return orders
+
+    def forget(self) -> None:
+        """What was said before."""
+        for path in self.ledger.iterdir():
+            path.unlink()
 
     def said(self, name: str) -> list[str]:
         path = self.ledger / name
@@ -92,10 +96,15 @@ class Misbehaving:
         until(lambda: not self.processes(), what=f"an end; {self.said('began')}", seconds=SECONDS)
 
     def all_are(self, orders: Collection[str], status: str) -> None:
-        def left() -> list[str]:
-            return [one for one in orders if self.stack.order(one, self.token)["status"] != status]
+        left = set(orders)
 
-        until(lambda: not left(), what=f"{status}; {self.stack.log_tail()}", seconds=SECONDS)
+        def is_none_left() -> bool:
+            left.difference_update(
+                [one for one in left if self.stack.order(one, self.token)["status"] == status]
+            )
+            return not left
+
+        until(is_none_left, what=f"{status}; {self.stack.log_tail()}", seconds=SECONDS, every=0.5)
 
     def goes_on(self) -> None:
         """Another's order is done, whatever these do."""
@@ -109,15 +118,18 @@ def is_alive(pid: str) -> bool:
         return False
 
 
-@pytest.fixture(params=["embedded", "threads", "prefork"])
-def at(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Misbehaving]:
+@pytest.fixture(scope="module", params=["embedded", "threads", "prefork"])
+def kind(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Misbehaving]:
     kind: str = request.param
+    folder = tmp_path_factory.mktemp(kind)
     if kind == "embedded":
-        stack = Stack(tmp_path, {})
+        stack = Stack(folder, {})
         copies.sqlite(stack.folder / "data")
         stack.manage("shell", "-c", TEMPLATES + PEOPLE)
     else:
-        stack = make_stack(tmp_path, "bodies")
+        stack = make_stack(folder, "bodies")
     misbehaving = Misbehaving(stack, kind)
     if kind != "embedded":
         stack.web()
@@ -128,39 +140,46 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Misbehaving]:
         stack.stop()
 
 
+@pytest.fixture
+def at(kind: Misbehaving) -> Iterator[Misbehaving]:
+    """Its workers are the test's own."""
+    kind.forget()
+    before = len(kind.stack.processes)
+    yield kind
+    for process in kind.stack.processes[before:]:
+        if process.poll() is None:
+            kind.stack.kill(process)
+
+
 def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):
+    """Where their worker is stopped, where its host is lost, and where they are cancelled or out of
+    time.
+    """
     worker = at.start()
-
-    cancelled = at.begin()
-    at.cancel(cancelled.values())
-    at.goes_on()
-    at.all_gone()
-    at.all_are(cancelled.values(), "failed")
-    assert {failure(at, order) for order in cancelled.values()} == {"cancelled_by_user"}
-    assert {"sleep", "listen", "spin"} <= set(at.said("finally"))
-
-    late = at.begin("misbehaving-limited")
-    at.goes_on()
-    at.all_gone()
-    at.all_are(late.values(), "failed")
-    codes = {name: failure(at, order) for name, order in late.items()}
-    assert codes == dict.fromkeys(UNENDING, "timeout")
-
-    stopped = at.begin()
+    orders = at.begin()
+    at.are_at_work()
     os.kill(worker.pid, signal.SIGTERM)
     worker.wait(SECONDS)
     at.all_gone()
 
-    at.ledger.joinpath("began").unlink()
+    at.forget()
     worker = at.start()
-    until(lambda: set(at.said("began")) >= set(UNENDING), what="them again", seconds=SECONDS)
+    at.are_at_work()
     at.stack.kill(worker)
     at.all_gone()
 
-    worker = at.start()
-    at.cancel(stopped.values())
+    at.forget()
+    at.start()
+    at.are_at_work()
+    late = at.begin("misbehaving-limited")
+    at.cancel(orders.values())
     at.goes_on()
+    at.all_are([*orders.values(), *late.values()], "failed")
     at.all_gone()
+    assert {failure(at, order) for order in orders.values()} == {"cancelled_by_user"}
+    assert {"sleep", "listen", "spin"} <= set(at.said("finally"))
+    codes = {name: failure(at, order) for name, order in late.items()}
+    assert codes == dict.fromkeys(UNENDING, "timeout")
 
 
 def test_bodies_that_fall_or_leave_something_harm_nobody(at):
@@ -181,7 +200,7 @@ def test_bodies_that_fall_or_leave_something_harm_nobody(at):
     assert not at.said("later")  # the thread ended with its process
 
 
-@pytest.mark.parametrize("at", ["threads"], indirect=True)
+@pytest.mark.parametrize("kind", ["threads"], indirect=True)
 def test_a_worker_whose_server_of_bodies_is_gone_ends_and_another_one_goes_on(at):
     worker = at.start()
     at.goes_on()

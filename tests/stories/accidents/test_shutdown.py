@@ -67,7 +67,9 @@ def row(own: SlowStack, run: str) -> tuple[str, str, object]:
     ("pool", "group"), [("prefork", False), ("prefork", True), ("threads", False)]
 )
 def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, token, pool, group):
-    """P3, P4, F10: nothing sweeps here, so it is the message that brings the run to the heir."""
+    """P3, P4, F10: nothing sweeps here, so it is the message that brings the run to the heir, which
+    ends at once itself when it has nothing to do.
+    """
     first = own.worker("first", pool=pool)
     order = own.begin("slow-ticks", token)
     run = own.order(order, token)["run_id"]
@@ -79,43 +81,35 @@ def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, to
     assert own.noted("began", run) == done
     assert len(done) < TICKS
     heir = own.worker("heir", pool=pool)
+    own.paused(own.begin("slow-asking", token), token, "awaiting_plan_approval")
     own.ended(order, token)
-    own.kill(heir)
+    assert (terminate(heir) < 5, heir.returncode) == (True, 0)
     assert own.noted("began", run) == own.noted("done", run)
     assert len(own.noted("done", run)) == len(set(own.noted("done", run))) == TICKS
 
 
-@pytest.mark.parametrize("template", ["slow-sleep", "slow-deaf"])
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_a_step_that_does_not_end_in_time_is_ended_and_its_run_handed_to_another(
-    own, token, pool, template
-):
+def test_steps_that_do_not_end_in_time_are_ended_and_their_runs_handed_to_another(own, token, pool):
     """P3, F11: the soft shutdown is bounded, also for a step that looks at nothing; nothing sweeps
     here: a message tells the heir.
     """
     first = own.worker("first", pool=pool)
-    order = own.begin(template, token)
-    run = own.order(order, token)["run_id"]
-    until(lambda: own.noted("began", run), what="the step")
+    orders = [own.begin(template, token) for template in ("slow-sleep", "slow-deaf")]
+    runs = [own.order(order, token)["run_id"] for order in orders]
+    until(lambda: all(own.noted("began", run) for run in runs), what="the steps")
     took = terminate(first)
     assert 4 < took < 20, (took, own.log_tail())
-    assert row(own, run) == ("pending", "", None)
+    assert [row(own, run) for run in runs] == [("pending", "", None)] * 2
     with pytest.raises(ProcessLookupError):
         os.killpg(first.pid, 0)  # no child is left over that would still work
     heir = own.worker("heir", pool=pool)
-    until(lambda: len(own.noted("began", run)) == 2, what="the heir")
-    assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)[0] == 200
+    until(lambda: all(len(own.noted("began", run)) == 2 for run in runs), what="the heir")
+    for order in orders:
+        assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)[0] == 200
     own.kill(heir)
-    assert own.noted("done", run) == []
-    assert len(set(own.noted("began", run))) == 1
-
-
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_a_worker_without_work_ends_at_once(own, token, pool):
-    idle = own.worker("idle", pool=pool)
-    own.paused(own.begin("slow-asking", token), token, "awaiting_plan_approval")
-    assert terminate(idle) < 5
-    assert idle.returncode == 0
+    for run in runs:
+        assert own.noted("done", run) == []
+        assert len(set(own.noted("began", run))) == 1
 
 
 @pytest.fixture

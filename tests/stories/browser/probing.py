@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Error, Page, Route
+from playwright.sync_api import Error, Page
 
 PROBE = """(scope) => {
   const HOME = ["BODY", "MAIN", "H1", "H2", "P", "DIV"];
@@ -22,21 +22,42 @@ PROBE = """(scope) => {
   ready();
   const things = [...document.querySelectorAll(scope === "dialog" ? `dialog[open] :is(${THINGS})` : `${scope}, ${scope} :is(${THINGS})`)]
     .filter((one) => !one.disabled && !one.matches("[aria-hidden=true]") && one.checkVisibility());
+  const focus = (at) => {
+    const node = things[at];
+    if (!node.isConnected || node.disabled) return false;
+    if (node.tagName === "BODY") document.activeElement.blur();
+    else node.focus({ preventScroll: true });
+    return document.activeElement === node;
+  };
+  const look = (was) => {
+    const about = document.querySelector("[data-will]")?.textContent ?? "", { activeElement: at } = document;
+    const typed = at.value ?? "", still = (at === things[was] || things[was].tagName === "BODY") && (scope === "dialog" || !document.querySelector("dialog[open]"));
+    if (about) document.querySelector("main").dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    document.querySelector("[data-will]")?.replaceChildren();
+    ready();
+    return [about, typed, still];
+  };
+  const stroke = (name) => {
+    const parts = name.split("+"), key = parts.at(-1);
+    const how = { key, bubbles: true, cancelable: true, composed: true, ctrlKey: parts.includes("Control"), shiftKey: parts.includes("Shift") };
+    for (const kind of ["keydown", "keyup"]) document.activeElement.dispatchEvent(new KeyboardEvent(kind, how));
+  };
+  const calm = () => document.querySelector("[aria-busy=true]") === null;
   window.probe = {
-    focus(at) {
-      const node = things[at];
-      if (!node.isConnected || node.disabled) return false;
-      if (node.tagName === "BODY") document.activeElement.blur();
-      else node.focus({ preventScroll: true });
-      return document.activeElement === node;
+    focus, look,
+    strike(at, groups) {
+      const seen = [];
+      for (const group of groups) {
+        if (!focus(at)) return null;
+        for (const name of group) for (const one of name.split(" ")) stroke(one);
+        seen.push(look(at));
+      }
+      return seen;
     },
-    look(was) {
-      const about = document.querySelector("[data-will]")?.textContent ?? "", { activeElement: at } = document;
-      const typed = at.value ?? "", still = (at === things[was] || things[was].tagName === "BODY") && (scope === "dialog" || !document.querySelector("dialog[open]"));
-      if (about) document.querySelector("main").dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-      document.querySelector("[data-will]")?.replaceChildren();
-      ready();
-      return [about, typed, document.querySelector("[aria-busy=true]") === null, still];
+    async free() {
+      for (let turn = 0; turn < 50 && !calm(); turn += 1) await new Promise((done) => setTimeout(done, 20));
+      for (const one of document.querySelectorAll(".lost, .row-problem")) one.remove();
+      return calm();
     },
   };
   return things.map((node) => ({
@@ -70,7 +91,11 @@ def keys_of(page: Page) -> list[str]:
 
 @dataclass
 class Watch:
-    """Lets nothing that answers, and no other page, through, and notes what it was."""
+    """Lets nothing that answers, and no other page, through, and notes what it was.
+
+    It looks at these requests alone, over the browser's own protocol: a route of Playwright's would
+    switch off the cache, and each page would ask the server for all its scripts again.
+    """
 
     page: Page
     sent: list[str] = field(default_factory=list)
@@ -78,21 +103,24 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.page.route_web_socket("**/ws/**", lambda _: None)
-        self.page.route("**/*", self._note)
+        self.browser = self.page.context.new_cdp_session(self.page)
+        self.browser.on("Fetch.requestPaused", self._note)
+        kinds = [{"resourceType": kind} for kind in ("Document", "Fetch", "XHR", "Ping", "Other")]
+        self.browser.send("Fetch.enable", {"patterns": kinds})
 
-    def _note(self, route: Route) -> None:
-        request = route.request
-        if request.method == "POST":
-            posted = parse_qs(request.post_data or "", keep_blank_values=True)
-            if re.search(r"/decide$|/l/|/several$", urlsplit(request.url).path):
+    def _note(self, paused: dict[str, Any]) -> None:
+        request, about = paused["request"], {"requestId": paused["requestId"]}
+        if request["method"] == "POST":
+            posted = parse_qs(request.get("postData", ""), keep_blank_values=True)
+            if re.search(r"/decide$|/l/|/several$", urlsplit(request["url"]).path):
                 self.sent += posted.get("action", [])
-            elif request.url.endswith("/say"):
+            elif request["url"].endswith("/say"):
                 self.sent.append("say")
-            route.fulfill(status=204)
-        elif request.is_navigation_request() and self.page.url != "about:blank" and self.held:
-            route.fulfill(status=204)
+            self.browser.send("Fetch.fulfillRequest", {**about, "responseCode": 204})
+        elif paused["resourceType"] == "Document" and self.held:
+            self.browser.send("Fetch.fulfillRequest", {**about, "responseCode": 204})
         else:
-            route.continue_()
+            self.browser.send("Fetch.continueRequest", about)
 
     held = False
     """Whether the page is kept where it is."""
@@ -115,50 +143,74 @@ class Watch:
         assert not self.sent
 
 
-ALONE = ("Enter", "Space", "Control+Enter", "Control+K")
-"""Keys that press a control, or open something: looked at one by one, everywhere."""
+PRESSING = ("Enter", "Space", "Control+Enter")
+"""Keys that press a control, or open something, by the browser's own doing: pressed one by one,
+everywhere, as a keyboard does. All others are heard by the page's scripts alone.
+"""
 
 
-def press_all(
-    watch: Watch, path: str, scope: str, keys: list[str], *, goes_with: dict[str, str]
-) -> int:
-    """Press every key with the focus on everything; gives how many presses there were.
+@dataclass
+class Pressing:
+    """Presses every key with the focus on everything in a part of a page."""
 
-    Args:
-        goes_with: by the beginning of a field's name, the answer that Ctrl+Enter in it sends.
-    """
-    page, pressed = watch.page, 0
-    watch.go(path)
-    things = page.evaluate(PROBE, scope)
-    quiet = [key for key in keys if key not in (*ALONE, "Escape")]
-    for at, thing in enumerate(things):
-        groups = [[key] for key in quiet] if thing["home"] else [quiet]
-        for group in [*groups, ["Escape"], *([key] for key in ALONE)]:
-            if not page.evaluate(
-                "(at) => probe.focus(at)", at
-            ):  # the page came anew, or it is gone
-                watch.go(path)
-                assert page.evaluate(PROBE, scope)[at]["is"] == thing["is"]
-                if not page.evaluate("(at) => probe.focus(at)", at):
-                    break
-            watch.sent.clear()
-            for one in " ".join(group).split(" "):
-                page.keyboard.press(one)
-            pressed += len(group)
-            where = f"{group} at {thing['is']} of {path}"
-            about, _, calm, still = page.evaluate("(at) => probe.look(at)", at)
-            assert still or thing["home"] or group is not quiet, f"{where} did something"
-            assert bool(about) <= (thing["home"] and group == ["a"]), f"{where}: {about}"
-            allowed = _allowed(thing, group[0], goes_with)
-            for _ in range(10):  # what a control sends goes out a moment later
-                if allowed and not watch.sent:
-                    page.wait_for_timeout(20)
-            assert set(watch.sent) <= allowed, f"{where} sent {watch.sent}"
-            if not calm or (_opens(thing) and group[0] in ALONE):
-                watch.go(path)  # what opened takes the next keys
-                page.evaluate(PROBE, scope)
-    watch.sent.clear()
-    return pressed
+    watch: Watch
+    path: str
+    scope: str
+    goes_with: dict[str, str]
+    """By the beginning of a field's name, the answer that Ctrl+Enter in it sends."""
+
+    def all(self, keys: list[str]) -> int:
+        """Gives how many presses there were."""
+        quiet = [key for key in keys if key not in (*PRESSING, "Control+K", "Escape")]
+        pressed = 0
+        for at, thing in enumerate(things := self.come()):
+            groups = [*([[key] for key in quiet] if thing["home"] else [quiet])]
+            groups += [["Escape"], ["Control+K"]]
+            self.watch.sent.clear()
+            seen = self.watch.page.evaluate(STRIKE, [at, groups])
+            if seen is None:  # the page came anew, or it is gone
+                assert self.come() == things, self.path
+                seen = self.watch.page.evaluate(STRIKE, [at, groups])
+            for group, (about, _, still) in zip(groups, seen or [], strict=bool(seen)):
+                where = f"{group} at {thing['is']} of {self.path}"
+                assert still or thing["home"] or group != quiet, f"{where} acts"
+                assert bool(about) <= (thing["home"] and group == ["a"]), f"{where}: {about}"
+                pressed += len(group)
+            assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
+            if seen is not None:
+                pressed += sum(self.press(at, thing, key) for key in PRESSING)
+        self.watch.sent.clear()
+        return pressed
+
+    def come(self) -> list[dict[str, Any]]:
+        """What can have the focus on a page that is new."""
+        self.watch.go(self.path)
+        found: list[dict[str, Any]] = self.watch.page.evaluate(PROBE, self.scope)
+        return found
+
+    def press(self, at: int, thing: dict[str, Any], key: str) -> bool:
+        """Press a key as a keyboard does. Tells whether it could be pressed there."""
+        page, watch = self.watch.page, self.watch
+        if not page.evaluate(FOCUS, at):
+            assert self.come()[at]["is"] == thing["is"]
+            if not page.evaluate(FOCUS, at):
+                return False
+        watch.sent.clear()
+        page.keyboard.press(key)
+        where = f"{key} at {thing['is']} of {self.path}"
+        about, *_ = page.evaluate("(at) => probe.look(at)", at)
+        assert not about, f"{where}: {about}"
+        allowed = _allowed(thing, key, self.goes_with)
+        for _ in range(10):  # what a control sends goes out a moment later
+            if allowed and not watch.sent:
+                page.wait_for_timeout(20)
+        assert set(watch.sent) <= allowed, f"{where} sent {watch.sent}"
+        if _opens(thing) or not page.evaluate("() => probe.free()"):
+            self.come()  # what opened takes the next keys
+        return True
+
+
+FOCUS, STRIKE = "(at) => probe.focus(at)", "([at, groups]) => probe.strike(at, groups)"
 
 
 def _opens(thing: dict[str, Any]) -> bool:
@@ -185,7 +237,7 @@ def type_into_all(watch: Watch, path: str, scope: str) -> int:
         if not thing["takes"] or not page.evaluate("(at) => probe.focus(at)", at):
             continue
         page.keyboard.type(SENTENCE.replace(" ", "") if _opens(thing) else SENTENCE)
-        about, text, _, _ = page.evaluate("(at) => probe.look(at)", at)
+        about, text, _ = page.evaluate("(at) => probe.look(at)", at)
         assert not about and not watch.sent, f"{thing['is']} of {path}: {about}"
         assert not thing["types"] or SENTENCE in text, f"{thing['is']} of {path} has {text!r}"
         typed += 1

@@ -138,9 +138,9 @@ def test_no_key_at_no_place_of_a_card_answers_but_the_control_that_says_so(open_
     watch = probing.Watch(page)
     keys = probing.keys_of(page)
     assert {"a", "r", "x", "n", "?", "Control+Enter", "Escape", "g i"} <= set(keys)
-    pressed = probing.press_all(watch, asked["path"], "main", keys, goes_with=KINDS[kind])
+    pressed = probing.Pressing(watch, asked["path"], "main", KINDS[kind]).all(keys)
     if kind in ("edited", "high"):
-        probing.press_all(watch, asked["path"], "dialog", keys, goes_with={})
+        probing.Pressing(watch, asked["path"], "dialog", {}).all(keys)
     assert pressed > 300, pressed
     assert probing.type_into_all(watch, asked["path"], "main") >= 1
     assert probing.open_and_type(watch, asked["path"]) >= 1
@@ -156,7 +156,7 @@ def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(op
     page = open_page("ana", "/", cut=True, **DESKTOP)
     watch = probing.Watch(page)
     keys = probing.keys_of(page)
-    assert probing.press_all(watch, "/", "body", keys, goes_with={}) > 300
+    assert probing.Pressing(watch, "/", "body", {}).all(keys) > 300
     assert probing.type_into_all(watch, "/", "body") >= 1
     watch.nothing_comes()
 
@@ -182,7 +182,7 @@ def test_no_key_at_no_place_of_a_mailed_link_answers_but_the_control_that_says_s
     watch.page.goto("/login")
     keys = ["a", "r", "x", "n", "j", "?", "Escape", "Enter", "Control+Enter"]
     place = mailed(alone).removeprefix(alone.url)
-    assert probing.press_all(watch, place, "main", keys, goes_with={}) > 50
+    assert probing.Pressing(watch, place, "main", {}).all(keys) > 50
     assert probing.type_into_all(watch, place, "main") >= 1
     context.close()
 
