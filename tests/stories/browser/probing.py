@@ -57,7 +57,7 @@ PROBE = """(scope) => {
     async free() {
       for (let turn = 0; turn < 50 && !calm(); turn += 1) await new Promise((done) => setTimeout(done, 20));
       for (const one of document.querySelectorAll(".lost, .row-problem")) one.remove();
-      return calm();
+      return calm() && document.querySelector(":is(select, input):open") === null;
     },
   };
   return things.map((node) => ({
@@ -109,6 +109,13 @@ class Watch:
         self.browser.send("Fetch.enable", {"patterns": kinds})
 
     def _note(self, paused: dict[str, Any]) -> None:
+        try:
+            self._answer(paused)
+        except Error as error:  # the page has been left meanwhile, and the request with it
+            if not re.search("Invalid InterceptionId|closed", str(error)):
+                raise
+
+    def _answer(self, paused: dict[str, Any]) -> None:
         request, about = paused["request"], {"requestId": paused["requestId"]}
         if request["method"] == "POST":
             posted = parse_qs(request.get("postData", ""), keep_blank_values=True)
@@ -126,16 +133,25 @@ class Watch:
     """Whether the page is kept where it is."""
 
     def go(self, path: str) -> None:
-        """Open a page, and forget what was typed there before."""
+        """Open a page, and forget what was typed there before. From the page itself, where it is
+        there already: else each time a process of its own would begin.
+        """
         self.held = False
         self.page.evaluate("sessionStorage.clear()")
+        if urlsplit(self.page.url).path == path:
+            with self.page.expect_navigation():
+                self.page.evaluate("(path) => location.replace(path)", path)
+        else:
+            self._come(path)
+        self.held = True
+
+    def _come(self, path: str) -> None:
         try:
             self.page.goto(path)
         except Error as error:  # one that a key began, and that leads nowhere, came between
             if "ERR_ABORTED" not in str(error):
                 raise
             self.page.goto(path)
-        self.held = True
 
     def nothing_comes(self) -> None:
         """Of all that was pressed, longer than an answer by a key waits."""
@@ -205,8 +221,10 @@ class Pressing:
             if allowed and not watch.sent:
                 page.wait_for_timeout(20)
         assert set(watch.sent) <= allowed, f"{where} sent {watch.sent}"
-        if _opens(thing) or not page.evaluate("() => probe.free()"):
-            self.come()  # what opened takes the next keys
+        if _opens(thing):
+            page.keyboard.press("Escape")  # what opened takes the next keys
+        if not page.evaluate("() => probe.free()"):
+            self.come()
         return True
 
 

@@ -184,6 +184,7 @@ def test_no_key_at_no_place_of_a_mailed_link_answers_but_the_control_that_says_s
     place = mailed(alone).removeprefix(alone.url)
     assert probing.Pressing(watch, place, "main", {}).all(keys) > 50
     assert probing.type_into_all(watch, place, "main") >= 1
+    watch.nothing_comes()
     context.close()
 
 
