@@ -4,6 +4,7 @@ half-way.
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from django.db import connection
 from checkpoints.backends.file import FileStore
 from checkpoints.models import Thread
 from checkpoints.testing import Hooks
+from checkpoints.testing.hooks import RUN
+from tests.checkpoints.backends.driven import Driven
 from tests.databases.whole import file_database as file_database
 
 
@@ -123,6 +126,10 @@ class InRows(Hooks):
             else server.replace("/postgres?", f"/{name}?")
         )
         return {"DJANGO_SETTINGS_MODULE": "tests.servers.small_settings", "DATABASE_URL": url}
+
+    def _start(self, thread: uuid.UUID, what: str, **more: Any) -> Any:
+        order = {"setting": self.setting(), "thread": thread.hex, "run": RUN.hex, "do": what}
+        return Driven(json.dumps({**order, **more}), {**os.environ, **self.environment()})
 
     def new_thread(self):
         owner, _ = User.objects.get_or_create(username="owner")
