@@ -22,7 +22,7 @@ from bench.chaos.books import Books
 from bench.chaos.clients import DOORS, PASSWORD, Answer, Client, Question
 from bench.chaos.faults import Fault
 from bench.chaos.maker import Maker, known
-from bench.chaos.world import KINDS, World, patiently
+from bench.chaos.world import ASK, KINDS, World, patiently
 from hitl.models import ApiToken
 from runs.models import Pause, Run
 from runs.states import PauseStatus
@@ -174,7 +174,7 @@ class Race:
                     and not patiently(lambda: Run.objects.live().exists())
                 ):
                     return
-            time.sleep(0.05)  # nothing tells when there is one
+            time.sleep(ASK)  # nothing tells when there is one
         left = patiently(lambda: Counter(Run.objects.live().values_list("status", flat=True)))
         self.world.breach("stuck", f"not at an end in time: {dict(left)}")
 

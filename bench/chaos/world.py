@@ -38,6 +38,8 @@ PATIENCE = 30.0
 """Seconds that more is waited for what is late, to say how late."""
 LOOK = 0.05
 """Seconds between two looks at the effects."""
+ASK = 0.2
+"""Seconds between two questions to the database, which has much else to answer."""
 KINDS = ("lost", "doubled", "stuck", "early", "late", "wrong")
 """What a breach is one of: something acknowledged is missing; something is there twice; it never
 ended; a deadline fired before its
@@ -371,7 +373,7 @@ class World:
         mine, left = {ids.show("run", claim.run) for claim in touched}, list(touched)
         while left and not self.ended.is_set() and time.monotonic() < since + affected + PATIENCE:
             left = self._not_taken_up(left)
-            time.sleep(LOOK)  # looks again: the hosts are other processes
+            time.sleep(ASK)  # looks again: the hosts are other processes
         slow = time.monotonic() - since if touched else 0.0
         while (
             self.effects.first(since, without=mine) is None
@@ -402,7 +404,7 @@ class World:
         """
         keys = [claim.run for claim in touched]
         ends = time.monotonic() + PATIENCE
-        while time.monotonic() < ends and not self.ended.wait(LOOK):
+        while time.monotonic() < ends and not self.ended.wait(ASK):
             if not patiently(lambda: Run.objects.filter(pk__in=keys, deaths__gt=0).exists()):
                 return
 
