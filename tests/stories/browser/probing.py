@@ -62,7 +62,7 @@ PROBE = """(scope) => {
   };
   return things.map((node) => ({
     is: `${node.tagName.toLowerCase()}${node.id ? `#${node.id}` : ""}[${node.name || node.className || ""}] ${(node.getAttribute("aria-label") || node.textContent).replace(/\\s+/g, " ").trim().slice(0, 40)}`,
-    name: node.name || "", button: node.tagName === "BUTTON", type: node.type || "",
+    name: node.name || "", button: node.tagName === "BUTTON", link: node.tagName === "A", type: node.type || "",
     decides: node.name === "action" ? node.value : "",
     says: node.closest("[data-say]") !== null,
     takes: node.matches("textarea, select, input"),
@@ -182,6 +182,9 @@ class Pressing:
         for at, thing in enumerate(things := self.come()):
             groups = [*([[key] for key in quiet] if thing["home"] else [quiet])]
             groups += [["Escape"], ["Control+K"]]
+            pressing = PRESSING
+            if thing["link"]:  # the browser would open it beside this page
+                groups, pressing = [*groups, ["Control+Enter"]], ("Enter", "Space")
             self.watch.sent.clear()
             seen = self.watch.page.evaluate(STRIKE, [at, groups])
             if seen is None:  # the page came anew, or it is gone
@@ -194,7 +197,7 @@ class Pressing:
                 pressed += len(group)
             assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
             if seen is not None:
-                pressed += sum(self.press(at, thing, key) for key in PRESSING)
+                pressed += sum(self.press(at, thing, key) for key in pressing)
         self.watch.sent.clear()
         return pressed
 
