@@ -67,8 +67,11 @@ def wait_for_child() -> None:
     child.wait()
 
 
+FORKS = 5
+
+
 def fork() -> None:
-    for _ in range(20):
+    for _ in range(FORKS):
         if (pid := os.fork()) == 0:
             os.setsid()
             time.sleep(600)  # the child

@@ -21,7 +21,7 @@ from tests.databases import copies
 from tests.databases.copies import PEOPLE, TEMPLATES, TOKENS
 from tests.servers.stack import Stack, until
 from tests.stories.conftest import make_stack
-from tests.worlds.misbehaving import FALLING, LEAVING, UNENDING
+from tests.worlds.misbehaving import FALLING, FORKS, LEAVING, UNENDING
 
 pytestmark = [
     pytest.mark.stack,
@@ -70,7 +70,8 @@ class Misbehaving:
 
     def are_at_work(self) -> None:
         until(lambda: set(self.said("began")) >= set(UNENDING), what="bodies", seconds=SECONDS)
-        until(lambda: len(self.said("children")) == 21, what="their children", seconds=SECONDS)
+        children = FORKS + 1
+        until(lambda: len(self.said("children")) == children, what="theirs", seconds=SECONDS)
 
     def forget(self) -> None:
         """What was said before."""

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -53,6 +54,8 @@ class Migration(migrations.Migration):
     dependencies = [("runs", "{before}")]
     operations = [AddIndexBeside("run", models.Index(fields=["later"], name="run_by_later"))]
 """
+PACE = 0.5
+"""Seconds after an order in which its client does something else."""
 CYCLES = 2
 """Orders of each client that are begun, answered and ended in each stretch of the upgrade."""
 
@@ -103,6 +106,7 @@ class Client(threading.Thread):
                 asks.paused(order, TOKEN, "awaiting_plan_approval")
                 answers.answer(order, TOKEN, "approve")
                 self.ended.append(asks.ended(order, TOKEN)["run_id"])
+                time.sleep(PACE)  # people are not that fast
         except BaseException as error:  # noqa: BLE001  # told by the test, in its own thread
             self.failure = error
 

@@ -76,7 +76,7 @@ TABLE = """async () => {
   return [...new Set(KEYS.flatMap(([, , keys]) => keys.flatMap(([shown, , names]) => names ?? [shown])))];
 }"""
 """The keys of the scripts' own table."""
-SENTENCE = "@ana is this ok? next run: fix, jog."
+SENTENCE = "@jog? hit rank, fix"
 """With every letter that is a key."""
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import SlowStack, standing_alone, until
 from tests.stories.browser import probing
 from tests.stories.browser.devices import PHONE
-from tests.stories.conftest import SCREENSHOTS, shot
+from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
@@ -320,9 +320,10 @@ def test_who_switched_single_keys_off_answers_by_none_and_can_still_send_what_is
     expect(other.locator(WILL)).to_contain_text("sent in 2 s")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("options", "name"), [(DESKTOP, "desktop"), (PHONE, "phone")])
-def test_an_opened_comment_and_the_line_of_a_key_can_be_seen(open_page, ask, options, name, scheme):
+@pytest.mark.parametrize(
+    ("options", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
+def test_an_opened_comment_and_the_line_of_a_key_can_be_seen(open_page, ask, options, scheme):
     """For eyes, and: the field lies above the bar, and so does the line."""
     page = open_page("ana", ask("later")["path"], color_scheme=scheme, **options)
     expect(page.locator(".live")).to_contain_text("Live")
@@ -330,15 +331,10 @@ def test_an_opened_comment_and_the_line_of_a_key_can_be_seen(open_page, ask, opt
     expect(page.locator(WILL)).to_contain_text("sent in 2 s")
     box, bar = page.locator(WILL).bounding_box(), page.locator(".bar").bounding_box()
     assert box and bar and box["y"] + box["height"] <= bar["y"] + 1
-    seen(page, f"keys-will-{name}-{scheme}")
+    shot(page, f"keys-will-{scheme}")
     page.keyboard.press("Escape")
     page.locator("summary", has_text="Comment").click()
     expect(page.locator("#comment")).to_be_focused()
     field, bar = page.locator("#comment").bounding_box(), page.locator(".bar").bounding_box()
     assert field and bar and field["y"] + field["height"] <= bar["y"] + 1
-    seen(page, f"keys-comment-{name}-{scheme}")
-
-
-def seen(page: Page, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+    shot(page, f"keys-comment-{scheme}")
