@@ -11,12 +11,12 @@ import pytest
 from tests.servers import torture
 
 pytestmark = pytest.mark.stack
-CLIENTS, EVENTS, LATE, SECONDS = 50, 1000, 920, 4
+CLIENTS, EVENTS, LATE, SECONDS = 24, 500, 460, 4
 
 
-def test_fifty_clients_see_a_run_to_its_end_through_every_failure(beside, own_redis, token):
+def test_all_clients_see_a_run_to_its_end_through_every_failure(beside, own_redis, token):
     """S2-31, S2-9..12, P9, F27: each number once and in order, and the end; with `make bench
-    ARGS=torture` 10 000 events.
+    ARGS=torture` 50 clients and 10 000 events.
 
     Half follow by `websockets`, half by `httpx-sse`; through a proxy that resets, half-closes and
     falls silent. Some leave by themselves, two after every single event. Redis is restarted, and
@@ -43,7 +43,7 @@ def test_fifty_clients_see_a_run_to_its_end_through_every_failure(beside, own_re
         assert status == 201, answer
 
     async def follow() -> list[torture.Client]:
-        async with torture.Proxy(beside.port, rate=0.01, seed=1).open() as proxy:
+        async with torture.Proxy(beside.port, rate=0.03, seed=1).open() as proxy:
             following = torture.clients(
                 CLIENTS, port=proxy.port, run=run, token=token("ana"), late=first + LATE
             )

@@ -25,23 +25,8 @@ def test_a_worker_cut_off_in_a_step_and_a_lost_primary_leave_nothing_behind_but_
 
     Where namespaces are not permitted, proxies stand in, and the drill says so.
     """
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "bench.chaos",
-            "--hosts",
-            "--faults",
-            ",".join(FAULTS),
-            *SMALL.split(),
-            "--keep",
-            str(tmp_path),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    faults_of = ("--hosts", "--faults", ",".join(FAULTS))
+    done = drill("bench.chaos", *faults_of, *SMALL.split(), "--keep", str(tmp_path))
     assert done.stdout, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, summary["breaches"]) == (0, []), summary
