@@ -11,6 +11,7 @@ from tests.databases.copies import TOKENS
 from tests.servers.private import Server
 from tests.servers.stack import Stack, until
 from tests.stories.conftest import make_stack, settle
+from tests.worlds.repositories import git
 
 pytestmark = pytest.mark.stack
 
@@ -63,13 +64,7 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
     own.answer(order, token, "approve")
     done = own.ended(order, token)
     workspace = own.folder / "data" / "workspaces" / order
-    log = subprocess.run(
-        ["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    subjects = log.stdout.splitlines()
+    subjects = git(workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}").splitlines()
     assert len(subjects) == len(set(subjects)) == done["git_commit_count"] > 1
     messages = [event["data"].get("message", "") for event in own.events(order, token)]
     assert any("was lost; another one takes over" in message for message in messages)

@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.databases import copies
 from tests.servers.stack import Stack, until
+from tests.worlds.repositories import git
 
 pytestmark = pytest.mark.stack
 
@@ -64,12 +64,7 @@ def test_killed_at_a_pause_and_in_a_step_it_goes_on_by_itself_and_runs_none_twic
     alone.standalone("--demo")
     state = alone.paused(order, token, "awaiting_implementation_review")
     workspace = alone.folder / "data" / "workspaces" / order
-    subjects = subprocess.run(
-        ["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    subjects = git(workspace, "log", "--format=%s", "origin/HEAD..HEAD").splitlines()
     assert len(subjects) == len(set(subjects)) == int(state["facts"]["Commits"])
     alone.answer(order, token, "skip_review")
     alone.ended(order, token)

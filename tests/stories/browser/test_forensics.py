@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
+from tests.worlds.repositories import git
 
 pytestmark = pytest.mark.stack
 
@@ -34,13 +34,8 @@ def tidied(stack, ana: str, rules: str) -> str:
 def subjects(stack, order: str) -> list[str]:
     """What the commits in the order's workspace say."""
     folder = stack.folder / "data" / "workspaces" / order
-    done = subprocess.run(
-        ["git", "-C", folder, "log", "--format=%s", "refs/waystation/base..HEAD"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [line.split(":")[0] for line in done.stdout.splitlines()]
+    said = git(folder, "log", "--format=%s", "refs/waystation/base..HEAD")
+    return [line.split(":")[0] for line in said.splitlines()]
 
 
 def open_history(page: Page, thread: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from tests.servers.stack import until
+from tests.worlds.repositories import git
 
 pytestmark = pytest.mark.stack
 
@@ -49,13 +49,8 @@ def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(
         2,
         "awaiting_review_decision",
     )
-    subjects = subprocess.run(
-        ["git", "-C", sample_copy, "log", "--format=%s", f"HEAD..{done['branch']}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert sorted(line.split(":")[0] for line in subjects.stdout.splitlines()) == [
+    subjects = git(sample_copy, "log", "--format=%s", f"HEAD..{done['branch']}")
+    assert sorted(line.split(":")[0] for line in subjects.splitlines()) == [
         "Fix I001",
         "Fix UP007",
     ]
