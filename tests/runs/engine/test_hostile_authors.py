@@ -194,7 +194,7 @@ OF_DATABASES = {"half-a-character", "huge-number", "transaction", "own-words", "
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in OF_DATABASES else [pytest.mark.one_database])
+        pytest.param(name, marks=[pytest.mark.both_databases] if name in OF_DATABASES else [])
         for name in FAILS
     ],
 )
@@ -267,8 +267,10 @@ def runs_a_loop(state, context):
 @pytest.mark.usefixtures("as_it_was")
 @pytest.mark.parametrize(
     "does",
-    [moves_away, empties_the_environment, lowers_the_limit, closes_the_connection, closes_all,
-     runs_a_loop],
+    [
+        moves_away, empties_the_environment, lowers_the_limit, runs_a_loop, closes_all,
+        pytest.param(closes_the_connection, marks=pytest.mark.both_databases),
+    ],
 )  # fmt: skip
 def test_what_a_step_does_to_its_process_hurts_no_run(order_that, make_order, does):
     """P12."""
