@@ -140,11 +140,12 @@ def steps(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, st
         elif speaks_of_something(path) and role.name == "member":
             states = list(dict.fromkeys(["paused", list(STATES)[number % len(STATES)]]))
         for method in methods:
-            if method not in address.methods or (method == "HEAD" and path in DEAR):
+            if method not in address.methods:
                 continue
-            if method != "HEAD" or role.name in THOROUGH | STRANGE:
-                for state in states if method != "HEAD" else ["paused"]:
-                    yield path, address, state, method
+            if method != "HEAD":
+                yield from ((path, address, state, method) for state in states)
+            elif role.name in STRANGE and path not in DEAR:
+                yield path, address, "paused", method
 
 
 def unserved(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:
