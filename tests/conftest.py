@@ -77,19 +77,29 @@ ON_BOTH = (
     "checkpoints/database/",
     "checkpoints/events/",
     "checkpoints/forensics/",
-    "checkpoints/langgraph/",
+    "checkpoints/langgraph/test_saver.py",
     "checkpoints/retention/",
     "checkpoints/store/",
     "hitl/ledger/",
-    "runs/engine/",
-    "runs/models/",
+    "runs/engine/commit/",
+    "runs/engine/dispatch/test_dead_bodies.py",
+    "runs/engine/test_advance.py",
+    "runs/engine/test_places.py",
+    "runs/engine/test_sleep.py",
+    "runs/engine/test_taken_up.py",
+    "runs/engine/test_turns.py",
+    "runs/engine/workers/test_lease.py",
+    "runs/models/test_constraints.py",
 )
-"""Folders whose subject is what a database does: transactions, locks, constraints, triggers, the
-clock, queries that each database writes differently. Elsewhere such tests are marked
-`both_databases`.
+"""Folders and files whose subject is what the product does otherwise on another database: how a
+step is committed and a run claimed, locks, triggers and constraints, the clock, queries that are
+written by hand. Elsewhere such tests are marked `both_databases`: races, deadlines, lists, searches
+and their pages, the ledger's protection, what retention and erasure delete, deaths.
 
-What all others say of words, forms, protocols, agents, git and status codes is no matter of the
-database; of `matrix`, three roles open all of it on both.
+What goes through the ORM alone is as good on SQLite as on PostgreSQL: there a superuser reads every
+address and page, and an owner acts at every door (`matrix`), and whole orders live and die
+(`runs/accidents`). What all others say of words, forms, protocols, agents, git and status codes is
+no matter of the database.
 """
 
 

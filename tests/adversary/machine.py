@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 from django.core.cache import cache
 from django.utils import timezone
@@ -79,12 +80,23 @@ class Found(AssertionError):
     """A breach, seen by the oracle or by the product's own invariants, with its story."""
 
 
+@contextmanager
+def one_world() -> Iterator[None]:
+    """Games in it find the people and the templates of the game as they were made."""
+    with world.undone():
+        Game.made = world.build()
+        templates.load()
+        yield
+
+
 class Game:
     """A world, its oracle, and what everybody does in it."""
 
-    def __init__(self, *slugs: str) -> None:
-        self.world = world.build()
-        templates.load(*slugs)
+    made: ClassVar[world.World]
+    """That in which all games of a file are played, each of which is undone."""
+
+    def __init__(self) -> None:
+        self.world = self.made.anew()
         self.oracle = oracle.Oracle(self.world)
         self.breaches: list[oracle.Breach] = []
         self.oracle.look()
@@ -148,7 +160,7 @@ class Adversary(RuleBasedStateMachine):
         super().__init__()
         self.around: Any = world.undone()
         self.around.__enter__()
-        self.game = Game(*self.slugs)
+        self.game = Game()
 
     def teardown(self) -> None:
         try:

@@ -49,6 +49,8 @@ class Oracle:
     """Group → its members as of the last look."""
     fit: dict[Any, str] = field(default_factory=dict)
     """Decision → why it approves nothing; "" where it does, as of its birth."""
+    votes: dict[Any, bool] = field(default_factory=dict)
+    """Vote → whether somebody gave it who might not, as of its birth."""
     seen: int = 0
     """Effects that were looked at."""
     memos: set[Any] = field(default_factory=set)
@@ -60,9 +62,11 @@ class Oracle:
         """What came about since the last look that must not be."""
         before, self.members = self.members, _members()
         either = {name: before.get(name, set()) | self.members[name] for name in self.members}
-        for decision in Decision.objects.select_related(
-            "pause__run__thread", "pause__run__work_order"
-        ).order_by("pk"):
+        about = ("pause__run__thread", "pause__run__work_order")
+        for vote in Vote.objects.exclude(pk__in=self.votes).select_related(*about):
+            given = (vote.voter_id, vote.seat_id, vote.external)
+            self.votes[vote.pk] = self._wrong_person(given, vote.pause, either)
+        for decision in Decision.objects.select_related(*about).order_by("pk"):
             if decision.pk not in self.fit:
                 self.fit[decision.pk] = self._unfit(decision, either)
         found = [
@@ -202,22 +206,16 @@ class Oracle:
         if decision.revision != pause.revision or decision.content_digest != pause.content_digest:
             return "it names another revision"
         quorum = max(int(each.get("quorum", 1)) for each in _all_rules(pause))
-        votes = list(Vote.objects.filter(pause=pause))
         if quorum > 1:
-            given = [
-                (vote.voter_id, vote.seat_id, vote.external)
-                for vote in votes
-                if vote.content_digest == pause.content_digest
-            ]
+            votes = Vote.objects.filter(pause=pause, content_digest=pause.content_digest)
+            given = {
+                (vote.voter_id, vote.seat_id, vote.external): self.votes[vote.pk] for vote in votes
+            }
         else:
-            given = [
-                (
-                    decision.decided_by_id,
-                    decision.on_behalf_of_id or decision.decided_by_id,
-                    decision.external,
-                )
-            ]
-        good = {one for one in given if not self._wrong_person(one, pause, members)}
+            seat = decision.on_behalf_of_id or decision.decided_by_id
+            one = (decision.decided_by_id, seat, decision.external)
+            given = {one: self._wrong_person(one, pause, members)}
+        good = {one for one, wrong in given.items() if not wrong}
         people = {voter or external for voter, _, external in good}
         seats = {seat or external for _, seat, external in good}
         if min(len(people), len(seats)) < quorum:

@@ -18,7 +18,11 @@ from tests.adversary.machine import Found, Game, Payments, Reviews
 from tests.adversary.reviews import holes as reviews
 from tests.adversary.world import undone
 
-pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.one_database,
+    pytest.mark.usefixtures("one_world"),
+]
 
 
 @pytest.fixture(autouse=True)

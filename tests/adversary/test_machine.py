@@ -20,7 +20,7 @@ from tests.adversary import schemes
 from tests.adversary.machine import TOTALS, Adversary, Game
 from tests.adversary.world import MAIL_DOMAIN, SECRET, TEAMS_SECRET, undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_world")]
 
 CHECKS = [
     HealthCheck.too_slow,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +58,17 @@ class World:
     """Marks of orders whose documents were imported: whoever holds a document knows what it
     says.
     """
+    cookies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Name → what that person's browser held when the world was made."""
+
+    def anew(self) -> World:
+        """The same people before anything happened, where their rows are as they were made."""
+        book.clear()
+        for name, client in self.pages.items():
+            client.cookies.clear()
+            client.cookies.update(self.cookies[name])
+        people = {name: User.objects.get(username=name) for name in PEOPLE}
+        return World(people, self.pages, self.rest)
 
     def known(self) -> dict[str, list[str]]:
         """The arguments of URLs that there are, by name, the newest first."""
@@ -151,11 +162,12 @@ def build() -> World:
         User.objects.create_superuser("root", email="root@example.org", password=None)
     )
     pages["nobody"] = rest["nobody"] = Client(raise_request_exception=False)
-    return World(people, pages, rest)
+    cookies = {name: dict(client.cookies) for name, client in pages.items()}
+    return World(people, pages, rest, cookies=cookies)
 
 
 @contextmanager
-def undone() -> Iterator[Callable[[], None]]:
+def undone() -> Iterator[None]:
     """A game whose rows are taken back at its end, through durable transactions too.
 
     On the database of a test only.
@@ -165,6 +177,6 @@ def undone() -> Iterator[Callable[[], None]]:
     around._from_testcase = True  # as Django's TestCase marks its own
     with around:
         try:
-            yield book.clear
+            yield
         finally:
             transaction.set_rollback(True)

@@ -2,7 +2,8 @@
 
 A moment is the start of any statement, the end of one that commits itself, and either side of a
 COMMIT. Moments are numbered as they come, so a test that goes 1, 2, 3 … until an operation gets
-through has met all of them.
+through has met all of them. Most of them leave the same behind; `statements=False` goes through
+those that do not (tests/runs/accidents/test_moments.py).
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Moments:
         self.kill_at, self.die, self.statements = kill_at, die, statements
         self.count = 0
         self.dead = False
+        self.done_outside = outside()
 
     def tick(self) -> None:
         self.count += 1
@@ -69,9 +71,11 @@ class Moments:
             raise Killed
 
     def around(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if not self.statements and (
-            connection.in_atomic_block or sql.startswith(("SELECT", "BEGIN"))
-        ):
+        done, self.done_outside = self.done_outside, outside()
+        keeps_nothing = connection.in_atomic_block or sql.startswith(("SELECT", "BEGIN"))
+        if keeps_nothing and not self.statements:
+            if done != self.done_outside:
+                self.tick()
             return execute(sql, params, many, context)
         self.tick()
         result = execute(sql, params, many, context)
@@ -103,7 +107,8 @@ def killing(
 
     In the test's own process a death is `Killed` and a rollback.
 
-    Without `statements` moments are the two sides of each commit only.
+    Without `statements` moments are those that leave different things behind: the two sides of each
+    commit, and the first statement after something was done outside.
 
     A step with a time limit, in a thread and with a connection of its own, dies alike. The
     heartbeat is left out: it comes when it likes.
@@ -141,6 +146,11 @@ FAILURES: Counter[str] = Counter()
 """`<order>/<step>` → how often it still has to fail."""
 CHARGES: Counter[str] = Counter()
 """key → how often a function given to `context.once` was called."""
+
+
+def outside() -> tuple[int, int, int]:
+    """How much was done outside."""
+    return EFFECTS.total(), CHARGES.total(), FAILURES.total()
 
 
 def effect(state: State, context: Context) -> dict[str, Any]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from django.http import HttpRequest, HttpResponse
 from django.test.utils import override_settings
 
+from project import urls
 from tests.matrix import world as worlds
 from tests.matrix.races import doors as races
 from tests.matrix.world import World
@@ -23,10 +28,22 @@ def world(
     here = override_settings(WAYSTATION_DATA=folder / "data", WAYSTATION_REPOSITORIES=[folder])
     quiet = logging.getLogger("django.request")
     before, quiet.disabled = quiet.disabled, True  # thousands of refusals
-    with django_db_blocker.unblock(), here, worlds.undone():
+    with django_db_blocker.unblock(), here, plain_refusals(), worlds.undone():
         worlds.load_templates()
         yield worlds.build()
     quiet.disabled = before
+
+
+@contextmanager
+def plain_refusals() -> Iterator[None]:
+    """What the pages of refusals say is said elsewhere; here thousands would be rendered."""
+
+    def refuse(status: int, request: HttpRequest, exception: Exception) -> HttpResponse:
+        return HttpResponse(status=status)
+
+    handlers = {f"handler{status}": partial(refuse, status) for status in (403, 404)}
+    with patch.multiple(urls, create=True, **handlers):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.matrix.addresses import ADDRESSES, METHODS, SAFE, served
-from tests.matrix.walk import walk
-from tests.matrix.world import ROLES, Role, World, digest
+from tests.matrix.walk import steps, unserved, walk
+from tests.matrix.world import BY_NAME, ROLES, Role, World, digest
 
 pytestmark = pytest.mark.django_db
 
@@ -43,11 +43,11 @@ def test_every_address_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("role", roles("superuser"))
 def test_reading_shows_what_is_theirs_and_changes_nothing(world: World, role: Role) -> None:
-    """F1, F4, C20: GET, HEAD and OPTIONS of every address in every state: the right answer, and the
-    same bytes after.
+    """F1, F4, C20: GET and HEAD of every address in every state: the right answer, and the same
+    bytes after.
     """
     before = digest()
-    wrong = walk(world, role, SAFE)
+    wrong = walk(world, role, steps(role, SAFE))
     assert not wrong, "\n".join(wrong[:40])
     assert digest() == before
 
@@ -58,6 +58,21 @@ def test_acting_is_for_those_who_may(world: World, role: Role) -> None:
     nothing.
     """
     before = digest()
-    wrong = walk(world, role, [method for method in METHODS if method not in SAFE])
+    wrong = walk(world, role, steps(role, [one for one in METHODS if one not in SAFE]))
+    assert not wrong, "\n".join(wrong[:40])
+    assert digest() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "methods"),
+    [("anonymous", METHODS), ("superuser", METHODS), ("stranger", ("OPTIONS",))],
+    ids=["anonymous", "superuser", "stranger"],
+)
+def test_what_an_address_does_not_serve_is_refused(
+    world: World, name: str, methods: tuple[str, ...]
+) -> None:
+    """F1, F4: to who sees nothing and to who sees all, and OPTIONS tells a stranger of nothing."""
+    before = digest()
+    wrong = walk(world, BY_NAME[name], unserved(BY_NAME[name], methods))
     assert not wrong, "\n".join(wrong[:40])
     assert digest() == before

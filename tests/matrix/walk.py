@@ -20,10 +20,14 @@ DEAR = {"api/schema/"}
 NOTED = 'UPDATE "hitl_apitoken" SET "last_used_at"'
 """That a token asked for a change is noted, whatever it is told; of a reader nothing is."""
 SESSION = 'UPDATE "django_session"'
-THOROUGH = {"stranger", "member", "owner"}
+THOROUGH = {"stranger", "owner"}
 """Who try every state; the others see as much as one of these, and try the one that waits for an
 answer.
 """
+STRANGE = {"anonymous", "superuser"}
+"""Who see nothing, and all: they try what no address serves, too."""
+PAGED = {"write-token", "expired-token"}
+"""Tokens that are tried at pages too, where a token says nothing; the others at the API alone."""
 LOGIN = ("/login?next=", "/admin/login/?next=")
 
 
@@ -119,33 +123,47 @@ def send(
 
 
 def steps(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:
-    """Every address × state × method to try.
+    """Every address × state × method that it serves to try.
 
     One state is enough where no door looks at it: of an address that speaks of nothing, for who is
-    not known or sees as much as others do, of HEAD and OPTIONS. That a method is not served is
-    asked by those who try every state, and by nobody.
+    not known or sees as much as others do, and of HEAD, which is GET without its words. A member
+    sees what the owner does: of the other states one for each address, in turn.
     """
-    thorough = role.name in THOROUGH
+    for number, (path, address) in enumerate(ADDRESSES.items()):
+        if path in DEAR and role.name != "anonymous":
+            continue
+        if role.token and role.name not in PAGED and not path.startswith(REST):
+            continue
+        states = ["paused"]
+        if speaks_of_something(path) and role.name in THOROUGH:
+            states = list(STATES)
+        elif speaks_of_something(path) and role.name == "member":
+            states = list(dict.fromkeys(["paused", list(STATES)[number % len(STATES)]]))
+        for method in methods:
+            if method not in address.methods:
+                continue
+            if method != "HEAD":
+                yield from ((path, address, state, method) for state in states)
+            elif role.name in STRANGE and path not in DEAR:
+                yield path, address, "paused", method
+
+
+def unserved(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:
+    """Every address × method that it does not serve, and OPTIONS."""
     for path, address in ADDRESSES.items():
-        for state in STATES if thorough and speaks_of_something(path) else ["paused"]:
-            for method in methods:
-                usual = method in address.methods and method != "HEAD"
-                if not usual and (
-                    state != "paused" or not (thorough or not role.user or method in SAFE)
-                ):
-                    continue
-                if path not in DEAR or (role.name == "anonymous" and method != "HEAD"):
-                    yield path, address, state, method
+        for method in methods:
+            if method not in address.methods and (path not in DEAR or role.name == "anonymous"):
+                yield path, address, "paused", method
 
 
-def walk(world: World, role: Role, methods: Iterable[str]) -> list[str]:
+def walk(world: World, role: Role, tried: Iterable[tuple[str, Address, str, str]]) -> list[str]:
     """Everything that this role got and should not have got, as sentences.
 
     Nothing stays of what it did.
     """
     wrong: list[str] = []
     user = world.people.get(role.user)
-    for path, address, state, method in steps(role, methods):
+    for path, address, state, method in tried:
         url, present = fill(world, path, state)
         wanted = expected(path, address, role, method, present=present, user=user)
         refused = wanted != "any" and not wanted.startswith("taken")

@@ -127,8 +127,8 @@ INNER = {
 """The same of those that start child runs → their sub-steps."""
 
 
-def load(*slugs: str) -> None:
-    """The step templates and templates of a game; all, where none are named."""
+def load() -> None:
+    """The step templates and templates of a game."""
     for slug, (function, config) in KINDS.items():
         definitions.edit_step_template(
             f"adv-{slug}",
@@ -140,5 +140,5 @@ def load(*slugs: str) -> None:
         definitions.edit_step_template(
             f"adv-{slug}", title=slug.capitalize(), config={"into": slug}, sub_steps=inner
         )
-    for slug in slugs or STEPS:
-        definitions.edit_template(slug, steps=STEPS[slug], title=slug, needs_repository=False)
+    for slug, listed in STEPS.items():
+        definitions.edit_template(slug, steps=listed, title=slug, needs_repository=False)

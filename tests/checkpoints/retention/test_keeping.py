@@ -77,6 +77,7 @@ ACTIONS = st.lists(
 )
 
 
+@pytest.mark.one_database
 @settings(max_examples=15, deadline=None)
 @given(ACTIONS)
 def test_any_mix_of_updates_forks_prunes_and_reloads_is_a_plain_fold(actions):

@@ -107,6 +107,7 @@ ACTIONS = st.lists(
 )
 
 
+@pytest.mark.one_database
 @settings(max_examples=12, deadline=None)
 @given(ACTIONS)
 def test_a_round_that_leaves_threads_alone_drops_what_a_round_of_all_would(actions):

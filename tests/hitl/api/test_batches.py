@@ -16,7 +16,7 @@ from tests.doors.rest import problem
 from tests.worlds.scripted_step import fails_in_code
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 BATCHES = "/api/v1/batches"
 
 

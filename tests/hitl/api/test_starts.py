@@ -23,7 +23,6 @@ from tests.databases.whole import file_database as file_database
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("file_database"),
-    pytest.mark.both_databases,
 ]
 URL = "/api/v1/inbound-starts"
 DOOR = "/api/v1/inbound/shop/start"
@@ -104,6 +103,7 @@ def test_a_message_that_comes_again_starts_nothing_more_however_late(secret):
     assert other.status_code == 201
 
 
+@pytest.mark.both_databases
 def test_of_one_message_four_times_at_once_one_order_comes(secret):
     answers = at_once(*[lambda: send(secret, MESSAGE)] * 4)
     assert {answer.status_code for answer in answers} <= {200, 201, 409}

@@ -32,7 +32,7 @@ from tests.worlds.mailing import later, relay
 from tests.worlds.mailing import receiver as receiver
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 DOOR = "/api/v1/channels/slack"
 SECRET, TOKEN = "8f742231b10e8888abcd99yyyzzz85a5", "xoxb-not-a-real-token"
 TEAM, WHO, CHANNEL = "T1DC2JH3J", "U2CERLKJA", "C0123ABCD"
@@ -237,6 +237,7 @@ def test_a_request_that_comes_again_does_nothing_twice(asked, ben_there, api):
     assert Decision.objects.count() == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_presses_at_once_one_is_first(asked, ben_there, ana, api):
@@ -292,6 +293,7 @@ def test_who_is_not_connected_is_told_how_and_connects_by_a_code(asked, ben, api
     assert accounts.connect("slack", TEAM, WHO, second) is None
 
 
+@pytest.mark.both_databases
 def test_an_account_is_one_persons(ben_there, ana):
     with pytest.raises(IntegrityError, match=r"UNIQUE|chat_account_is_one_persons"):
         ChatAccount.objects.create(service="slack", team=TEAM, account=WHO, user=ana)

@@ -19,7 +19,7 @@ from tests.databases.whole import rows
 from tests.worlds.mailing import chatting as chatting
 from tests.worlds.mailing import relay
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 DOOR = "/api/v1/channels/teams"
 SECRET = base64.b64encode(b"the token that Teams showed once").decode()
 TENANT, WHO = "72f988bf-0000-0000-0000-2d7cd011db47", "aad-1"

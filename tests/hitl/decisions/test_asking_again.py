@@ -26,7 +26,7 @@ from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
 from tests.worlds.histories.whole_story import broken
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -78,6 +78,7 @@ def test_it_is_asked_for_again_once(cancelled, api, ana):
     )
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_of_three_at_once_one_makes_an_order(file_database, cancelled, ana):
     found = at_once(*[lambda: resubmit.again(cancelled.pk, by=ana)] * 3)

@@ -23,7 +23,7 @@ from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def told():
@@ -142,6 +142,7 @@ def test_pages_and_api_claim_and_release(paused, ana, ben):
     assert pause_of(paused).claimed_by is None
 
 
+@pytest.mark.both_databases
 def test_half_a_claim_cannot_be_kept(paused, ana):
     with (
         pytest.raises(IntegrityError, match=r"pause_claim_is_whole|CHECK constraint failed"),

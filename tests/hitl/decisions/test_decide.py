@@ -25,7 +25,7 @@ from tests.databases.whole import rows
 from tests.worlds import steps
 from tests.worlds.scripted_step import state_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def answer(order, by, action="approve", feedback="", **kwargs):
@@ -42,6 +42,7 @@ def unchanged():
     assert [rows()] == before
 
 
+@pytest.mark.both_databases
 def test_an_approval_closes_the_pause_and_sets_the_run_going(paused, ana):
     """S4-24, S4-31, S0-23, C13: the question is closed and the run goes on."""
     pause = pause_of(paused)
@@ -326,6 +327,7 @@ def test_an_order_that_ended_cannot_be_cancelled(make_order, ana, unchanged):
         services.cancel_order(order.pk, by=ana, via=Via.PAGE)
 
 
+@pytest.mark.both_databases
 def test_there_is_one_open_pause_at_most(paused):
     """S4-16, S4-51: the database says so."""
     pause = pause_of(paused)
@@ -334,6 +336,7 @@ def test_there_is_one_open_pause_at_most(paused):
         pause.save(force_insert=True)
 
 
+@pytest.mark.both_databases
 def test_a_pause_has_one_decision_at_most(paused, ana):
     """P1: the database says so."""
     decision = answer(paused, ana)
@@ -396,6 +399,7 @@ def test_the_ledger_is_a_chain_without_a_gap(five_decisions, team, zoe):
     assert Decision.objects.get(ledger=f"user:{zoe.pk}").position == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     ("field", "value"),

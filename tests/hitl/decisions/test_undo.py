@@ -34,7 +34,7 @@ from tests.hitl.decisions.undo_windows import (
 )
 from tests.worlds import steps
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -201,6 +201,7 @@ def test_an_approval_that_was_taken_back_approves_nothing(asked, ana):
     assert "planning" not in pause_of(asked).checkpoint.metadata.get("approved", {})
 
 
+@pytest.mark.both_databases
 def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing, monkeypatch):
     """A hint only: the sweep finds the run without it."""
     started, sent = [], []
@@ -215,6 +216,7 @@ def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing,
     assert sent == [asked.latest_run_id]
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, later, monkeypatch):

@@ -24,7 +24,7 @@ from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.scripted_step import state_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
 
@@ -41,6 +41,7 @@ def decide(pause, by, action="approve", **kwargs):
     return services.decide(pause.pk, Answer(action, Via.REST, **kwargs), by=by)
 
 
+@pytest.mark.both_databases
 def test_an_approval_is_a_vote_until_there_are_enough(ruled, ana, ben, door):
     """S4-72, F4: consensus, at every door; the one whose vote did not close the question is told
     so.
@@ -183,6 +184,7 @@ def test_a_vote_is_told_in_the_log_and_the_decision_says_how_many(ruled, ana, be
     assert fresh(order).status == "pending"
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     "change", [lambda: Vote.objects.update(feedback="x"), lambda: Vote.objects.all().delete()]
 )
@@ -194,6 +196,7 @@ def test_the_database_lets_nobody_change_a_vote(ruled, ana, change):
     assert Vote.objects.count() == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.usefixtures("unguarded")
 def test_the_ledger_covers_the_votes(ruled, ana, ben):
     """P11: a vote that is changed afterwards is found, and so is one that is taken out of the
@@ -244,6 +247,7 @@ def test_each_damage_is_found_by_name(ruled, ana, ben, dora, damage, code):
     assert set(broken()) == code
 
 
+@pytest.mark.both_databases
 @pytest.mark.usefixtures("unguarded")
 def test_a_decision_of_the_rules_themselves_needs_no_votes(ruled, ana, ben):
     """At a deadline the template may say approve: nobody voted, and that is no damage."""

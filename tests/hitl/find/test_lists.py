@@ -208,6 +208,7 @@ def test_counts_tell_what_each_choice_would_leave(world, page, ben):
     assert "0 found" in text and ">Data (0)<" in text and ">Nothing (0)<" in text
 
 
+@pytest.mark.one_database
 def test_ten_thousand_rows_cost_as_many_queries_as_ten(world, page, monkeypatch):
     """Counts stop at a bound and say so; nothing grows with the list but what the page shows."""
     addresses = {

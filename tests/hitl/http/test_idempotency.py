@@ -27,7 +27,7 @@ from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
 from tests.doors.rest import ORDERS, problem
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 ORDER = {"template": "writing", "title": "Once"}
 
@@ -41,6 +41,7 @@ def send(client, url, data, key="k1"):
     return client.post(url, data, format="json", headers={"Idempotency-Key": key})
 
 
+@pytest.mark.both_databases
 def test_an_order_that_is_sent_twice_is_made_once_and_answered_the_same(ana_api):
     """S3-43, F7."""
     first, second = send(ana_api, ORDERS, ORDER), send(ana_api, ORDERS, ORDER)
@@ -138,6 +139,7 @@ def test_what_was_undone_left_no_key(ana_api, monkeypatch):
     assert send(ana_api, ORDERS, ORDER).status_code == 201
 
 
+@pytest.mark.both_databases
 def test_keys_are_forgotten_after_a_day_by_the_sweep_and_at_once(ana_api, settings):
     """They stayed, with their answers, until their person sent the next one."""
     send(ana_api, ORDERS, ORDER)
@@ -309,6 +311,7 @@ def test_a_server_error_gives_the_key_back(ana_api, monkeypatch):
     assert send(ana_api, ORDERS, ORDER).status_code == 201
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_many_at_the_same_moment_one_is_done_and_all_are_told(ana_api, ana, api):
@@ -321,6 +324,7 @@ def test_of_many_at_the_same_moment_one_is_done_and_all_are_told(ana_api, ana, a
     }
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_a_second_request_that_overtakes_the_first_makes_the_only_order(
@@ -343,6 +347,7 @@ def test_a_second_request_that_overtakes_the_first_makes_the_only_order(
     assert (first["Idempotent-Replayed"], WorkOrder.objects.count()) == ("true", 1)
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_a_second_request_whose_first_holds_its_transaction_open_makes_nothing(ana_api, ana, api):

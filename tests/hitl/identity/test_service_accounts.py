@@ -28,7 +28,7 @@ from tests.doors.rest import ORDERS, problem
 from tests.worlds.ruled_order import browser
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -95,6 +95,7 @@ def test_no_rule_no_delegation_and_no_door_lets_it_decide(ruled, bot, ana, ben, 
     assert bot.user not in delegations.colleagues(ana)
 
 
+@pytest.mark.both_databases
 def test_the_database_itself_takes_no_decision_and_no_vote_of_it(ruled, bot, ana, ben):
     """P6, P11: whoever writes past `decide` is refused by the ledger's tables."""
     pause = pause_of(ruled({"quorum": 2}))
@@ -133,6 +134,7 @@ def test_it_logs_in_at_no_page_whatever_its_password(bot):
     assert forced.get("/admin/").status_code == 302
 
 
+@pytest.mark.both_databases
 def test_its_tokens_end_and_neither_answer_nor_steer(bot, ana):
     for scope in ("answer", "write", "everything"):
         with pytest.raises(AccountRefused, match="read or ask"):

@@ -28,7 +28,7 @@ from tests.doors.rest import problem
 from tests.worlds.ruled_order import browser, by_admin, by_message, rest
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 HIGH = {"risk": "high"}
 ASKED = "wants a fresh second factor"
 
@@ -211,6 +211,7 @@ def test_each_vote_of_a_quorum_proves_its_own(ruled, ana, ben):
     assert Decision.objects.get().factor == "totp"
 
 
+@pytest.mark.both_databases
 def test_rows_from_before_keep_their_digest_and_a_factor_has_its_time(ruled, ana):
     """P11: a decision without a factor is signed as it was before there were any."""
     services.decide(pause_of(ruled({})).pk, Answer("approve", Via.PAGE), by=ana)

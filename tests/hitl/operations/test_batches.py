@@ -20,7 +20,7 @@ from tests.conftest import drive, fresh, log_lines
 from tests.worlds.scripted_step import fails_in_code, fails_with_words
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 NEW = "/operations/batches/new"
 
 

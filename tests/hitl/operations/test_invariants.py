@@ -27,7 +27,7 @@ from tests.worlds.histories.whole_story import answer, broken, command
 from tests.worlds.histories.whole_story import finished as finished
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 DEEP = {
     "ledger_rewritten",
     "vote_rewritten",
@@ -52,6 +52,7 @@ def test_an_empty_database_is_whole(db):
     assert broken() == {}
 
 
+@pytest.mark.both_databases
 def test_an_order_is_whole_at_each_of_its_stops(make_order, ana):
     order = make_order()
     assert broken() == {}
@@ -171,6 +172,7 @@ def test_a_fork_is_whole(paused, ana, status):
 # The command
 
 
+@pytest.mark.both_databases
 def test_a_whole_database_is_said_line_by_line(finished):
     code, text = command("--deep")
     lines = text.splitlines()
@@ -223,6 +225,7 @@ def test_how_late_is_late_can_be_said(make_order):
         command("--late", "-1")
 
 
+@pytest.mark.both_databases
 def test_it_reads_only_and_asks_as_often_for_many_orders_as_for_one(make_order, finished):
     def queries():
         with CaptureQueriesContext(connection) as captured:

@@ -16,7 +16,7 @@ from hitl.wait_gate import primitives
 from runs.models import Pause
 from tests.worlds.mailing import relay
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 WAIT = {"node_id": "n", "blocking_reason": "b", "question": "Which VAT number?"}
 OUTSIDE = "supplier@elsewhere.example"

@@ -68,4 +68,5 @@ def test_each_line_is_asked_about_and_goes_on_by_itself():
 
 
 def test_lines_outlive_every_crash():
-    survives_every_crash(invoice, input=LINES, answers=["approve"] * 3)
+    two = {"lines": LINES["lines"][:2]}
+    survives_every_crash(invoice, input=two, answers=["approve"] * 2)

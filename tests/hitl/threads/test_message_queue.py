@@ -27,7 +27,7 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds.talking_threads import FAIL, drive, state_of, texts, thread
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 __all__ = ["thread"]
 
@@ -262,6 +262,7 @@ def test_a_work_orders_thread_has_no_line(paused, ana):
 # Races
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_many_who_begin_the_next_at_once_begin_one(thread, ana):
@@ -275,6 +276,7 @@ def test_many_who_begin_the_next_at_once_begin_one(thread, ana):
     assert inputs(thread) == ["one", "two", "three"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_messages_that_come_as_the_run_ends_are_each_begun_once(thread, ana):
@@ -288,6 +290,7 @@ def test_messages_that_come_as_the_run_ends_are_each_begun_once(thread, ana):
     assert sorted(inputs(thread)) == ["one", "three", "two"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_withdrawing_and_beginning_one_wins(thread, ana):
@@ -306,6 +309,7 @@ def test_of_withdrawing_and_beginning_one_wins(thread, ana):
     )
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_two_interruptions_at_once_leave_one_run_alive_and_lose_no_message(thread, ana):

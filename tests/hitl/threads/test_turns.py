@@ -23,7 +23,7 @@ from tests.worlds.talking_threads import FAIL, RAN, drive, head_of, say, state_o
 from tests.worlds.talking_threads import give as give
 from tests.worlds.talking_threads import thread as thread
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def test_one_call_with_a_thread_and_new_input_is_all_it_takes(give, thread):

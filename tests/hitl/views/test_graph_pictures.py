@@ -28,7 +28,7 @@ from tests.runs.langgraph import graphs
 from tests.runs.langgraph.graphs import State
 
 __all__ = ["file_database"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db(transaction=True)
 TEMPLATE = "/templates/graph/"
 
 
@@ -175,6 +175,7 @@ def test_no_request_loads_a_graph(page, graph_order, monkeypatch):
     pages(page, order)
 
 
+@pytest.mark.both_databases
 def test_a_worker_keeps_all_graphs_when_it_starts(file_database, settings, graph_order):
     graph_order("straight")
     pictures.look_at_start()
@@ -198,6 +199,7 @@ def test_child_runs_that_run_the_same_graph_have_one_picture(graph_order):
     assert [(title, graph.name) for title, graph in drawn] == [("Graph", "line")]
 
 
+@pytest.mark.both_databases
 def test_of_one_graph_the_newest_shapes_are_kept(file_database):
     for number in range(graph_drawings.KEPT + 3):
         graph_drawings.keep("many", f"shape {number}", {"nodes": [], "number": number})

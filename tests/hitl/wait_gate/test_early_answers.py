@@ -28,7 +28,7 @@ from tests.databases.whole import file_database as file_database
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.steps import HOOKS
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 IBAN = {"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]}
 CONTENT: dict[str, str] = {}
@@ -79,6 +79,7 @@ def sweep(now=None):
     early_answers.sweep(now=now or timezone.now())
 
 
+@pytest.mark.both_databases
 def test_an_answer_that_comes_early_is_kept_and_given_once_its_question_opens(order, ana):
     """S0-16, inngest#1433: through `decide`, by who sent it, in the log with its sender."""
     found = send(order.latest_run, ana, **PLAN, sender_metadata={"channel": "mail"})
@@ -309,6 +310,7 @@ def test_a_kept_answer_is_erased_with_its_thread(order, ana):
     assert not EarlyAnswer.objects.exists()
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_database, order, ana):
     """The race: the pause commits between the look for it and the keeping, before it, or after it;
@@ -328,6 +330,7 @@ def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_databa
     assert [one.invariant.code for one in check(now=timezone.now(), deep=True) if one.count] == []
 
 
+@pytest.mark.both_databases
 def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_moment(
     order, ana, monkeypatch
 ):
@@ -372,6 +375,7 @@ def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(
     assert (pause_of(order).revision, Decision.objects.count()) == (2, 1)
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_a_question_that_opens_while_an_answer_is_kept_is_found_by_who_keeps_it(
     file_database, order, ana, monkeypatch

@@ -19,7 +19,7 @@ from runs.states import Lifecycle
 from tests.conftest import drive, pause_of
 from tests.worlds.other_engine import URL, answer, ask, run_out
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def where(client: Any, run_id: str) -> tuple[str, str]:

@@ -14,8 +14,8 @@ def every_death(
     settle: Callable[[Any], Any],
     told: Callable[[Any], dict[str, Any]] = crash.story,
 ) -> int:
-    """Do an operation on an order of its own with a death at moment 1, 2, 3 … until it gets
-    through.
+    """Do an operation on an order of its own with a death at moment 1, 2, 3 … of those that leave
+    different things behind, until it gets through.
 
     Args:
         make: an order that stands right before the operation.
@@ -23,18 +23,18 @@ def every_death(
         told: what must be the same in the end.
     Returns:
         How many moments there were. The end is compared with the one of an operation that nobody
-        disturbed.
+        disturbed, which is the last.
     """
-    undisturbed = make()
-    operation(undisturbed)
-    expected = told(settle(undisturbed))
-    moment = 0
+    ends: list[dict[str, Any]] = []
     while True:
-        moment += 1
         order = make()
-        with crash.killing(moment) as moments:
+        with crash.killing(len(ends) + 1, statements=False) as moments:
             operation(order)
-        assert told(settle(order)) == expected, f"after a death at moment {moment}"
+        ends.append(told(settle(order)))
         if not moments.dead:
-            crash.check_ledgers()
-            return moment - 1
+            break
+    for moment, end in enumerate(ends, start=1):
+        assert end == ends[-1], f"after a death at moment {moment}"
+    crash.check_ledgers()
+    assert len(ends) > 2, "nothing died"
+    return len(ends) - 1

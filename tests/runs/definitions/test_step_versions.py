@@ -17,7 +17,7 @@ from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.worlds import steps
 from tests.worlds.scripted_step import state_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def work_2(state, context):

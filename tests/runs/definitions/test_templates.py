@@ -20,7 +20,6 @@ from tests.runs.workflows.deep_schemas import doubling, nested
 pytestmark = [
     pytest.mark.django_db,
     pytest.mark.usefixtures("templates"),
-    pytest.mark.both_databases,
 ]
 PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
 WORK = {"step_type": "execute", "step_template_slug": "test-work"}

@@ -13,7 +13,7 @@ from runs.definitions import yaml_files
 from runs.definitions.errors import TemplateInvalid
 from runs.models import StepTemplate, Template
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def run(*words):

@@ -70,6 +70,7 @@ def test_sub_steps_run_one_after_the_other_in_a_child_run(crew):
     )
 
 
+@pytest.mark.both_databases
 def test_parallel_sub_steps_are_runs_of_their_own_that_join(crew):
     """S4-5: each on a thread of its own, to be taken by any worker; their changes join in the order
     of the sub-steps.
@@ -104,6 +105,7 @@ def test_a_parent_that_waits_for_its_children_holds_nothing(crew):
     assert order.latest_run_id not in {run_id for run_id, _ in due}
 
 
+@pytest.mark.both_databases
 def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
     """S4-5, S4-28, C14: both wait at once, by name; each answer moves its own child; the order says
     paused while one of them asks.
@@ -191,6 +193,7 @@ def test_a_failure_may_be_collected(crew):
     )
 
 
+@pytest.mark.both_databases
 def test_cancelling_the_order_ends_every_child_and_closes_every_question(crew, ana):
     """F23: whether it asks, waits for a worker, or is worked on."""
     subs = [sub("asking", **ASKING), sub("pending"), sub("nested")]
@@ -226,6 +229,7 @@ def test_child_runs_may_have_child_runs(crew):
     ]
 
 
+@pytest.mark.both_databases
 def test_a_retry_takes_up_only_the_children_that_did_not_complete(crew, ana):
     """P5: what a child finished is not done again; the one that failed goes on where it stopped."""
     PLAYS["bad"] = fails
@@ -375,6 +379,7 @@ def test_whoever_watches_the_order_hears_of_its_children(crew, ana):
     assert "Waiting for 2 child runs: one, two" in lines
 
 
+@pytest.mark.both_databases
 def test_a_lost_child_is_taken_back_and_joins_all_the_same(crew, settings):
     """P3: and one that keeps losing its workers fails its parent as an incident of the child."""
     settings.WAYSTATION_LOST_ATTEMPTS = 2

@@ -187,7 +187,17 @@ FAILS = {
 }
 
 
-@pytest.mark.parametrize("name", FAILS)
+OF_DATABASES = {"half-a-character", "huge-number", "transaction", "own-words", "by-hand"}
+"""What a database may take in its own way; all else is refused before it is written."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.both_databases] if name in OF_DATABASES else [])
+        for name in FAILS
+    ],
+)
 def test_a_hostile_step_fails_its_own_run_and_no_other(order_that, make_order, name):
     """P12, F14: most of these left the worker with a traceback, and the run was lost again and
     again until it was an incident; an open transaction took the runs of others along.
@@ -257,8 +267,10 @@ def runs_a_loop(state, context):
 @pytest.mark.usefixtures("as_it_was")
 @pytest.mark.parametrize(
     "does",
-    [moves_away, empties_the_environment, lowers_the_limit, closes_the_connection, closes_all,
-     runs_a_loop],
+    [
+        moves_away, empties_the_environment, lowers_the_limit, runs_a_loop, closes_all,
+        pytest.param(closes_the_connection, marks=pytest.mark.both_databases),
+    ],
 )  # fmt: skip
 def test_what_a_step_does_to_its_process_hurts_no_run(order_that, make_order, does):
     """P12."""

@@ -284,6 +284,7 @@ def test_a_night_on_which_the_clock_changes_is_swept_as_any_other(
     assert WorkOrder.objects.count() == len(rows)
 
 
+@pytest.mark.one_database
 def test_ten_thousand_that_are_due_at_once_all_come_to_their_turn(scheduled, monkeypatch):
     """P12: round after round, wherever each begins among them; none is looked at twice in vain."""
     one = scheduled(template="writing-quick")

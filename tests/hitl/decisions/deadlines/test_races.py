@@ -133,7 +133,7 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
         moment += 1
         order = asked(deadline={**FOUR, **rules}, reminders=["PT1H"], **stages)
         pause = pause_of(order)
-        with crash.killing(moment) as moments:
+        with crash.killing(moment, statements=False) as moments:
             outcomes.fire_due(now=at(pause, 4))
         outcomes.fire_due(now=at(pause, 4))
         pause.refresh_from_db()
@@ -150,7 +150,7 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
         if not moments.dead:
             break
     assert len(ends) == 1
-    assert moment > 8
+    assert moment > 2
     crash.check_ledgers()
 
 

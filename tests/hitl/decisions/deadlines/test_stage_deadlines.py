@@ -28,7 +28,7 @@ from tests.worlds.histories.whole_story import broken
 from tests.worlds.people import person
 from tests.worlds.ruled_order import browser, rest
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 DAY = {"after": "P1D"}
 
 
@@ -226,6 +226,7 @@ def test_a_question_that_is_due_at_another_time_than_its_stage_is_found(asked, p
     assert set(broken()) == {"deadline_of_stage_missing"}
 
 
+@pytest.mark.both_databases
 def test_stages_begun_by_two_votes_at_once_are_told_and_timed_once(
     transactional_db, file_database, asked, people
 ):
@@ -245,6 +246,7 @@ def test_stages_begun_by_two_votes_at_once_are_told_and_timed_once(
     assert broken() == {}
 
 
+@pytest.mark.both_databases
 def test_a_vote_meets_the_sweep_and_one_of_them_acts(
     transactional_db, file_database, asked, people
 ):

@@ -19,7 +19,7 @@ from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 HOUR = dt.timedelta(hours=1)
 

@@ -27,7 +27,7 @@ from tests.worlds.people import group, person
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -103,6 +103,7 @@ def test_at_a_settled_question_nothing_more_is_said(pause, ana, ben):
     assert "Too late, it seems" in page.content.decode()
 
 
+@pytest.mark.both_databases
 def test_of_a_comment_and_an_answer_at_once_the_comment_loses(pause, ana, ben, monkeypatch):
     """The answer comes after the comment was looked at, and before it is kept."""
 
@@ -307,6 +308,7 @@ def test_a_comment_is_exported_and_erased_with_its_thread(pause, ana, outsider):
     assert not Mention.objects.exists()
 
 
+@pytest.mark.both_databases
 def test_what_was_taken_back_says_nothing_in_the_database(pause, ana):
     said(ana, pause)
     with (

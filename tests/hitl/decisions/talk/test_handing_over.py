@@ -22,7 +22,7 @@ from tests.worlds.people import group
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -174,6 +174,7 @@ def test_one_person_votes_once_however_many_hand_over_to_them(ruled, ana, ben, c
         services.decide(pause.pk, Answer("approve", Via.PAGE), by=carl)
 
 
+@pytest.mark.both_databases
 def test_an_answer_at_the_same_moment_wins(asked, ana, carl, monkeypatch):
     checked = handing_over._checked
 

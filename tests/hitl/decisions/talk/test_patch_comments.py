@@ -14,7 +14,7 @@ from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.worlds.ruled_order import browser, rest
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 AT = {"path": "x", "line": 1, "side": "new"}
 
 

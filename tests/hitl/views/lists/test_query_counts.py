@@ -22,7 +22,7 @@ from tests.conftest import drive, head_of, pause_of
 from tests.hitl.views.lists.copied_rows import World
 from tests.worlds.people import person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 FEW, MANY = 3, 33
 PLACES = {

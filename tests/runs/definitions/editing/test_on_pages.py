@@ -9,7 +9,6 @@ from runs import definitions
 from runs.models import StepTemplate, Template, TemplateAccess, WorkOrder
 from tests.hitl.forms.controls import form_of
 
-pytestmark = pytest.mark.both_databases
 GATE = {"question": "What?", "blocking_reason": "words", "required_inputs": {"type": "object"}}
 
 

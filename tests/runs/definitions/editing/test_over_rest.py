@@ -11,7 +11,6 @@ from runs.models import StepTemplate, Template, TemplateAccess, WorkOrder
 from runs.workflows import registry
 from tests.doors.rest import ORDERS, problem
 
-pytestmark = pytest.mark.both_databases
 AT = "/api/v1/templates/workflows"
 KINDS = "/api/v1/templates/steps"
 
