@@ -215,8 +215,10 @@ FORMS: list[dict[str, Any]] = [
 
 
 def lists(count: int) -> Iterator[tuple[dict[str, Any], ...]]:
-    """Every list of decisions, one for each call; and lists that are too short or too long."""
-    yield from itertools.product(FORMS, repeat=count)
+    """Every pair of decisions on each two calls; and lists that are too short or too long."""
+    for pair in itertools.product(range(len(FORMS)), repeat=min(count, 2)):
+        places = (*pair, sum(pair) % len(FORMS))
+        yield tuple(FORMS[place] for place in places[:count])
     for other in {0, count - 1, count + 1} - {count}:
         yield from ((form,) * other for form in FORMS)
 

@@ -208,8 +208,9 @@ def test_counts_tell_what_each_choice_would_leave(world, page, ben):
     assert "0 found" in text and ">Data (0)<" in text and ">Nothing (0)<" in text
 
 
-def test_ten_thousand_rows_cost_as_many_queries_as_ten(world, page, monkeypatch):
+def test_many_rows_cost_as_many_queries_as_few(world, page, monkeypatch):
     """Counts stop at a bound and say so; nothing grows with the list but what the page shows."""
+    monkeypatch.setattr(counts, "COUNTED", 90)
     addresses = {
         "orders": "/work-orders/?status=paused&q=waystation",
         "inbox": "/?q=question&kind=approval",
@@ -229,7 +230,7 @@ def test_ten_thousand_rows_cost_as_many_queries_as_ten(world, page, monkeypatch)
 
     grow(world, 60)  # more than a page holds
     few = costs()
-    grow(world, 10_000)
+    grow(world, 200)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # as autovacuum does, which sees no transaction of a test
     many = costs()
