@@ -32,7 +32,7 @@ from tests.worlds.mailing import later, relay
 from tests.worlds.mailing import receiver as receiver
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 DOOR = "/api/v1/channels/slack"
 SECRET, TOKEN = "8f742231b10e8888abcd99yyyzzz85a5", "xoxb-not-a-real-token"
 TEAM, WHO, CHANNEL = "T1DC2JH3J", "U2CERLKJA", "C0123ABCD"
@@ -178,6 +178,7 @@ def test_what_slack_did_not_sign_is_not_read(asked, ben_there, api, settings):
     assert rows() == before
 
 
+@pytest.mark.both_databases
 def test_a_button_answers_and_the_message_loses_its_buttons(asked, ben_there, api):
     """S3-22, F18: the press is seen by whoever pressed, and the message says who answered what."""
     posted = api.to("chat.postMessage")[0]
@@ -227,6 +228,7 @@ def test_a_question_that_was_answered_elsewhere_is_settled_in_slack_too(asked, b
     assert not api.to("views.open")
 
 
+@pytest.mark.both_databases
 def test_a_request_that_comes_again_does_nothing_twice(asked, ben_there, api):
     at = timezone.now()
     for _ in range(3):
@@ -237,6 +239,7 @@ def test_a_request_that_comes_again_does_nothing_twice(asked, ben_there, api):
     assert Decision.objects.count() == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_presses_at_once_one_is_first(asked, ben_there, ana, api):

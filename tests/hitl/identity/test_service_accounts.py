@@ -28,7 +28,7 @@ from tests.doors.rest import ORDERS, problem
 from tests.worlds.ruled_order import browser
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -42,6 +42,7 @@ def with_secret(secret):
     return client
 
 
+@pytest.mark.both_databases
 def test_it_orders_reads_and_cancels_its_own_and_a_person_decides(templates, bot, team, ana):
     """P1: the run of a program waits for a person all the same."""
     _, secret = service_accounts.issue(bot, name="pipeline", scope="ask", by=ana)
@@ -95,6 +96,7 @@ def test_no_rule_no_delegation_and_no_door_lets_it_decide(ruled, bot, ana, ben, 
     assert bot.user not in delegations.colleagues(ana)
 
 
+@pytest.mark.both_databases
 def test_the_database_itself_takes_no_decision_and_no_vote_of_it(ruled, bot, ana, ben):
     """P6, P11: whoever writes past `decide` is refused by the ledger's tables."""
     pause = pause_of(ruled({"quorum": 2}))

@@ -28,7 +28,7 @@ from tests.runs.langgraph import graphs
 from tests.runs.langgraph.graphs import State
 
 __all__ = ["file_database"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db(transaction=True)
 TEMPLATE = "/templates/graph/"
 
 
@@ -76,6 +76,7 @@ def pages(page: Any, order: Any) -> list[str]:
     return [text(response) for response in shown]
 
 
+@pytest.mark.both_databases
 def test_a_graph_is_drawn_with_where_its_run_stands(page, graph_order, ana):
     order = drive(graph_order("line"))
     assert states(order) == {
@@ -198,6 +199,7 @@ def test_child_runs_that_run_the_same_graph_have_one_picture(graph_order):
     assert [(title, graph.name) for title, graph in drawn] == [("Graph", "line")]
 
 
+@pytest.mark.both_databases
 def test_of_one_graph_the_newest_shapes_are_kept(file_database):
     for number in range(graph_drawings.KEPT + 3):
         graph_drawings.keep("many", f"shape {number}", {"nodes": [], "number": number})
