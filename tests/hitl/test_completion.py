@@ -222,6 +222,13 @@ def a_revision(tried: Try) -> None:
         "Add error handling" in second["pause_content"]
         and "Add error handling" not in first["pause_content"]
     )
+    assert (second["id"] != first["id"], second["revision"]) == (True, 2)
+    assert log_lines(tried.row)[-5:-1] == [
+        "Workflow resumed with decision: revise",
+        "Re-running step: planning with feedback",
+        "Revision feedback: Add error handling",
+        "Executing step: planning",
+    ]
 
 
 def a_cancellation(tried: Try) -> None:
@@ -229,9 +236,10 @@ def a_cancellation(tried: Try) -> None:
     assert tried.resume("cancel") == 200
     assert tried.work() is None
     order = tried.get()
-    assert (order["status"], order["error_message"]) == (
+    assert (order["status"], order["error_message"], order["failure_code"]) == (
         "failed",
         "Cancelled by user at planning phase",
+        "cancelled_by_user",
     )
     assert [step for step, _ in steps.CALLS] == ["planning"]
 
@@ -347,12 +355,18 @@ def several_pauses(tried: Try) -> None:
     after_each_of_three_steps(tried)
     order = tried.get()
     assert (order["status"], order["git_commit_count"]) == ("completed", 2)
+    assert order["last_checkpoint"] == "awaiting_review_decision"
 
 
 def no_pauses(tried: Try) -> None:
     tried.order("writing-quick")
     assert tried.work() is None
-    assert tried.get()["status"] == "completed"
+    order = tried.get()
+    assert (order["status"], order["git_commit_count"], order["last_checkpoint"]) == (
+        "completed",
+        2,
+        None,
+    )
     assert not Pause.objects.exists() and "Workflow paused" not in log_lines(tried.row)
 
 
@@ -371,6 +385,8 @@ BOXES = dict(zip(CHECKLIST.strip().splitlines(), LOOKS, strict=True))
 @pytest.mark.parametrize("box", BOXES)
 def test_each_box_of_the_completion_checklist_is_ticked(tried, box):
     """S4-64: before, a box was ticked where the docstring of any test named its numbers, whatever
-    that test did.
+    that test did. They look at the levels of S4-57, S4-58, S4-61 and S4-62 too, and at S4-18,
+    S4-19, S4-21, S4-24, S4-28, S4-29, S4-30, S4-32, S4-33, S4-37, S4-38, S4-48, S4-50, S4-52 and
+    S4-53.
     """
     BOXES[box](tried)

@@ -29,9 +29,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 @pytest.mark.django_db
 def test_a_run_is_checkpointed_logged_asked_about_answered_and_restored_by_public_names(ana):
-    """S2-3: a checkpointed run, its event log, the resume by a person's answer, and the state with
-    that answer in it.
-    """
+    """S2-3."""
     schema = {
         "type": "object",
         "required": ["vat_id"],

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib import admin
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
@@ -35,21 +32,8 @@ READ_ONLY = [
 # Looking
 
 
-def test_every_list_and_every_page_opens_for_a_superuser(one_of_each, desk):
-    for model, model_admin in admin.site._registry.items():
-        page = f"{model_admin.opts.app_label}_{model_admin.opts.model_name}"
-        row = model._default_manager.order_by("pk").last()
-        assert row is not None or page == "auth_group", page
-        assert desk.get(list_of(page)).status_code == 200, page
-        assert desk.get(page_of(page, row.pk)).status_code == 200, page
-    assert desk.get(reverse("admin:index")).status_code == 200
-
-
 def test_an_empty_list_says_so(desk):
-    """Unfold's own words, "This page yielded into no results.
-
-    Create a new item", stood also where nobody can create one.
-    """
+    """Unfold's own words stood also where nobody can create a row."""
     for query, words in (
         ("", "No early answer has been recorded."),
         ("?q=zzz", "No early answer fits this search and these filters."),
@@ -58,40 +42,15 @@ def test_an_empty_list_says_so(desk):
         assert words in shown and "yielded" not in shown
 
 
-@pytest.mark.parametrize("page", READ_ONLY)
-def test_nothing_that_was_recorded_can_be_added_changed_or_deleted(page, one_of_each, desk):
-    model_admin = next(
-        one
-        for model, one in admin.site._registry.items()
-        if f"{model._meta.app_label}_{model._meta.model_name}" == page
-    )
-    row = model_admin.model._default_manager.order_by("pk").last()
-    count = model_admin.model._default_manager.count()
-    assert desk.get(reverse(f"admin:{page}_add")).status_code == 403
-    assert desk.post(reverse(f"admin:{page}_add"), {}).status_code == 403
-    assert desk.post(page_of(page, row.pk), {"title": "forged", "_save": "1"}).status_code == 403
-    assert (
-        desk.post(reverse(f"admin:{page}_delete", args=[row.pk]), {"post": "yes"}).status_code
-        == 403
-    )
-    assert "delete_selected" not in desk.get(list_of(page)).text
-    desk.post(
-        list_of(page),
-        {"action": "delete_selected", "index": "0", "_selected_action": [row.pk], "post": "yes"},
-    )
-    assert model_admin.model._default_manager.count() == count
-
-
-def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(
+def test_a_list_costs_no_query_for_each_row_and_deletes_nothing_that_was_recorded(
     one_of_each, make_order, desk, ana
 ):
     def queries():
         counts = {}
         for page in [*READ_ONLY, "runs_template", "hitl_apitoken", "auth_user"]:
-            with CaptureQueriesContext(
-                connection,
-            ) as captured:
-                desk.get(list_of(page))
+            with CaptureQueriesContext(connection) as captured:
+                shown = desk.get(list_of(page))
+            assert page == "auth_user" or "delete_selected" not in shown.text, page
             counts[page] = len(captured)
         return counts
 
@@ -105,19 +64,18 @@ def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(
     assert max(before.values()) <= 8
 
 
-@pytest.mark.parametrize(
-    ("page", "found_by"),
-    [
-        ("checkpoints_thread", ["thread", "order", "run"]),
-        ("checkpoints_checkpoint", ["checkpoint", "thread", "run"]),
-        ("checkpoints_event", ["thread", "run"]),
-        ("runs_workorder", ["order", "thread", "run", "pause"]),
-        ("runs_run", ["run", "thread", "order", "pause"]),
-        ("runs_pause", ["pause", "run", "thread", "order", "checkpoint"]),
-        ("hitl_decision", ["decision", "pause", "run", "thread"]),
-    ],
-)
-def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, desk, ana):
+FOUND_BY = {
+    "checkpoints_thread": ["thread", "order", "run"],
+    "checkpoints_checkpoint": ["checkpoint", "thread", "run"],
+    "checkpoints_event": ["thread", "run"],
+    "runs_workorder": ["order", "thread", "run", "pause"],
+    "runs_run": ["run", "thread", "order", "pause"],
+    "runs_pause": ["pause", "run", "thread", "order", "checkpoint"],
+    "hitl_decision": ["decision", "pause", "run", "thread"],
+}
+
+
+def test_rows_are_found_by_the_ids_that_people_see(make_order, desk, ana):
     order, other = drive(make_order()), drive(make_order())
     pause = pause_of(order)
     decision = services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
@@ -131,19 +89,25 @@ def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, d
         "pause": pause,
         "decision": decision,
     }
-    for name in found_by:
-        found = desk.get(list_of(page), {"q": rows[name].shown_id}).context["cl"].result_list
-        assert found, name
-        for row in found:
-            thread = {
-                "checkpoints_thread": lambda row: row.pk,
-                "runs_pause": lambda row: row.run.thread_id,
+    thread_of = {
+        "checkpoints_thread": lambda row: row.pk,
+        "runs_pause": lambda row: row.run.thread_id,
+        "hitl_decision": lambda row: row.pause.run.thread_id,
+    }
+
+    def found(page, query):
+        return desk.get(list_of(page), {"q": query}).context["cl"].result_list
+
+    for page, names in FOUND_BY.items():
+        for name in names:
+            threads = {
+                thread_of.get(page, lambda row: row.thread_id)(row)
+                for row in found(page, rows[name].shown_id)
             }
-            thread["hitl_decision"] = lambda row: row.pause.run.thread_id
-            assert thread.get(page, lambda row: row.thread_id)(row) == order.thread_id
-    assert not desk.get(list_of(page), {"q": ids.show("thr", ids.new())}).context["cl"].result_list
-    assert not desk.get(list_of(page), {"q": ids.show("repo", ids.new())}).context["cl"].result_list
-    assert desk.get(list_of(page), {"q": "wo_ nonsense"}).status_code == 200
+            assert threads == {order.thread_id}, (page, name)
+        assert not found(page, ids.show("thr", ids.new()))
+        assert not found(page, ids.show("repo", ids.new()))
+        assert desk.get(list_of(page), {"q": "wo_ nonsense"}).status_code == 200
 
 
 def put(thread, state):
@@ -232,27 +196,6 @@ def test_a_page_of_no_row_and_a_nonsense_filter_are_no_errors(desk):
 # Who may
 
 
-def test_staff_who_may_only_look_are_offered_no_action_and_cannot_post_one(paused, team):
-    """F4: the refusal is the server's, not the page's."""
-    max = staff(
-        "max", "runs.view_pause", "runs.view_workorder", "runs.view_run", "hitl.view_apitoken"
-    )
-    max.groups.add(team)
-    client, pause = client_of(max), pause_of(paused)
-    token, _ = ApiToken.make(max, name="kept")
-    assert "Approve…" not in client.get(list_of("runs_pause")).text
-    for send in (ask, confirm):
-        send(client, "runs_pause", "approve", pause)
-        send(client, "runs_pause", "cancel_order", pause)
-        send(client, "runs_workorder", "cancel_order", paused)
-        send(client, "runs_run", "cancel_order", paused.latest_run)
-        send(client, "hitl_apitoken", "revoke", token)
-    assert not Decision.objects.exists()
-    assert fresh(paused).status == "paused"
-    token.refresh_from_db()
-    assert token.revoked_at is None
-
-
 def test_staff_outside_of_the_team_are_told_kindly(paused):
     """The right to act is not the right to see: `decide` has the last word."""
     client = client_of(
@@ -275,13 +218,6 @@ def test_staff_outside_of_the_team_are_told_kindly(paused):
         assert level == "error"
         assert "belongs to other people" in words
     assert not Decision.objects.exists()
-
-
-def test_staff_of_the_team_with_the_right_answer(paused, team):
-    max = staff("max", "runs.view_pause", "runs.change_pause")
-    max.groups.add(team)
-    confirm(client_of(max), "runs_pause", "approve", pause_of(paused))
-    assert Decision.objects.get().decided_by == max
 
 
 # Answering
@@ -308,23 +244,6 @@ def test_approving_asks_first_and_then_decides_once(paused, desk, root):
         1,
     )
     assert "approval_received" in kinds(paused)
-
-
-def test_a_post_without_its_token_is_refused(paused, root):
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(root)
-    assert confirm(client, "runs_pause", "approve", pause_of(paused)).status_code == 403
-    assert not Decision.objects.exists()
-
-
-def test_nothing_is_decided_by_a_get(paused, desk):
-    """F1."""
-    pause = pause_of(paused)
-    desk.get(
-        list_of("runs_pause"),
-        {"action": "approve", "confirmed": "yes", "_selected_action": str(pause.pk)},
-    )
-    assert not Decision.objects.exists()
 
 
 def test_a_second_answer_is_told_who_was_first(paused, desk, ana):

@@ -26,6 +26,7 @@ def operator(ana, api):
     return api(ana)
 
 
+@pytest.mark.both_databases
 def test_failed_orders_are_looked_over_and_then_retried(order_that, operator, ana, zoe, api):
     """A look changes nothing; one that is refused stops no other, and its line says why."""
     failed = [drive(order_that(fails_in_code)) for _ in range(2)]
@@ -69,6 +70,7 @@ def test_orders_are_cancelled_by_the_rules_of_an_answer_over_rest(paused, operat
     assert seen["left_out"][0]["why"] == "It has ended."
 
 
+@pytest.mark.both_databases
 def test_the_same_key_makes_one_batch(order_that, operator):
     failed = drive(order_that(fails_in_code))
     sent = {"action": "retry", "orders": [failed.shown_id]}
@@ -80,6 +82,7 @@ def test_the_same_key_makes_one_batch(order_that, operator):
     assert second["Idempotent-Replayed"] == "true"
 
 
+@pytest.mark.both_databases
 def test_a_batch_whose_server_died_is_shown_as_it_stands_and_not_begun_again(
     order_that, operator, monkeypatch
 ):
@@ -102,9 +105,9 @@ def test_a_batch_whose_server_died_is_shown_as_it_stands_and_not_begun_again(
     assert Batch.objects.count() == 1 and not Run.objects.filter(status="pending").exists()
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
+def test_what_cannot_be_read_does_nothing(operator, order_that, subtests):
+    drive(order_that(fails_in_code))
+    for sent, code in [
         ({"action": "retry"}, "batch_invalid"),
         (
             {"action": "retry", "query": "status=failed", "orders": ["wo_" + "0" * 26]},
@@ -116,10 +119,8 @@ def test_a_batch_whose_server_died_is_shown_as_it_stands_and_not_begun_again(
         ({"action": "erase", "query": "status=failed"}, "invalid"),
         ({"action": "retry", "orders": ["run_1"]}, "invalid"),
         ({"action": "retry", "orders": ["wo_" + "0" * 26] * 101}, "invalid"),
-    ],
-)
-def test_what_cannot_be_read_does_nothing(operator, order_that, sent, code):
-    drive(order_that(fails_in_code))
-    answer = operator.post(BATCHES, sent, format="json")
-    problem(answer, 400 if code == "invalid" else 422, code)
-    assert not Batch.objects.exists() and not Run.objects.filter(status="pending").exists()
+    ]:
+        with subtests.test(ascii(sent)[:60]):
+            answer = operator.post(BATCHES, sent, format="json")
+            problem(answer, 400 if code == "invalid" else 422, code)
+            assert not Batch.objects.exists() and not Run.objects.filter(status="pending").exists()

@@ -14,7 +14,7 @@ from checkpoints.models import Thread
 from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.decisions.services import Answer
-from hitl.models import ApiToken, Import, Via
+from hitl.models import Import, Via
 from hitl.threads import export as whole
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, OLD, keys
@@ -74,19 +74,6 @@ def test_an_imported_run_is_resumed_over_rest(told, api, zoe):
     assert (run["status"], run["failure_code"]) == ("failed", "imported")
     resumed = api(zoe).post(f"/api/v1/runs/{run['id']}/resume", {}, format="json")
     assert (resumed.status_code, resumed.json()["run"]["status"]) == (200, "pending")
-
-
-def test_a_strangers_thread_is_not_there(told, api, zoe):
-    assert api(zoe).get(url(told)).status_code == 404
-
-
-def test_a_read_token_takes_out_and_brings_nothing_in(told, api, ana):
-    client = api(ana)
-    document = client.get(url(told)).content
-    secret = ApiToken.make(ana, name="reader", scope=ApiToken.Scope.READ)[1]
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
-    assert client.get(url(told)).status_code == 200
-    assert post(client, document).status_code == 403
 
 
 def test_importing_needs_a_right_which_is_asked_before_the_document_is_read(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import connection
 from django.db.models import ProtectedError
 from django.urls import get_resolver
 
@@ -32,24 +32,6 @@ def test_open_pauses_and_the_pauses_of_a_run_have_an_index_each(db):
         found = connection.introspection.get_constraints(cursor, Pause._meta.db_table)
     assert {"pause_open_by_age", "pause_by_run", "pause_one_open_per_run"} <= found.keys()
     assert found["pause_one_open_per_run"]["unique"]
-
-
-def test_two_open_pauses_of_one_run_are_refused_by_the_database(paused):
-    """S4-16, S4-23, C14: at most one is active; each child run is a run of its own
-    (`test_children`).
-    """
-    pause = pause_of(paused)
-    pause.pk = None
-    pause._state.adding = True
-    with (
-        pytest.raises(
-            IntegrityError,
-            match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id",
-        ),
-        transaction.atomic(),
-    ):
-        Pause.objects.bulk_create([pause])
-    assert Pause.objects.open().count() == 1
 
 
 def test_an_order_with_history_is_not_deleted_piecemeal(paused):
@@ -93,53 +75,6 @@ def test_an_order_carries_the_context_it_is_resumed_from_and_what_its_steps_show
     )
 
 
-def test_an_order_goes_through_the_seven_phases_in_their_order(make_order, ana):
-    """S4-19, S4-28."""
-    order = make_order()
-    phases = [order.phase]
-    order = drive(order)
-    while order.status != "completed":
-        phases.append(order.phase)
-        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
-        phases.append(fresh(order).phase)
-        order = drive(order)
-    assert [
-        phase
-        for place, phase in enumerate([*phases, order.phase])
-        if place == 0 or phase != [*phases, order.phase][place - 1]
-    ] == [
-        "planning",
-        "awaiting_plan_approval",
-        "executing",
-        "awaiting_implementation_review",
-        "reviewing",
-        "awaiting_review_decision",
-        "reviewing",  # the delivery
-        "completed",
-    ]
-
-
-def test_a_pause_shows_the_output_of_its_step_and_sets_the_orders_phase(paused):
-    """S4-22, S4-28, S4-38."""
-    pause = pause_of(paused)
-    assert pause.content.startswith("# Plan 1")
-    assert (pause.phase, fresh(paused).phase) == (
-        "awaiting_plan_approval",
-        "awaiting_plan_approval",
-    )
-
-
-@pytest.mark.parametrize(
-    ("action", "status"), [("approve", "pending"), ("revise", "pending"), ("cancel", "failed")]
-)
-def test_the_three_answers_lead_on_back_and_out(paused, ana, action, status):
-    """S4-21, S4-53."""
-    services.decide(pause_of(paused).pk, Answer(action, Via.PAGE, feedback="shorter"), by=ana)
-    order = fresh(paused)
-    ahead = {"approve": "execute", "revise": "planning", "cancel": ""}[action]
-    assert (order.status, order.thread.head.next_step) == (status, ahead)
-
-
 def test_every_route_of_a_work_order_lies_under_its_own_address():
     """S4-34."""
     routes = {
@@ -150,33 +85,6 @@ def test_every_route_of_a_work_order_lies_under_its_own_address():
     }
     names = {"", "/pause-state", "/resume", "/cancel", "/retry", "/suspend"}
     assert {f"work-orders/<wo:order_id>{name}" for name in names} <= routes
-
-
-def test_an_answer_changes_the_pause_state_and_the_detail_at_once(paused, ana, api):
-    """S4-48: the next look at either shows it, without waiting for a worker."""
-    client = api(ana)
-    address = f"/api/v1/work-orders/{paused.shown_id}"
-    etag = client.get(f"{address}/pause-state")["ETag"]
-    assert (
-        client.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"]
-        is True
-    )
-    state = client.get(f"{address}/pause-state", HTTP_IF_NONE_MATCH=etag)
-    assert (state.status_code, state.json()) == (200, None)
-    assert client.get(address).json()["current_phase"] == "executing"
-
-
-def test_the_card_is_there_whenever_a_question_is_open_whatever_the_status_is_called(paused, page):
-    """S4-49, C5."""
-    assert (
-        "⏸️ Waiting for Plan Approval"
-        in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
-    )
-    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=paused.created_by)
-    assert (
-        "Waiting for Plan Approval</h2>"
-        not in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
-    )
 
 
 def test_one_command_checks_style_and_types_and_one_runs_the_tests():

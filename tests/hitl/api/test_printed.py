@@ -38,24 +38,25 @@ def test_with_a_token_json_need_not_say_that_it_is(ana_api, address, said):
     assert WorkOrder.objects.get().shown_id == answer.json()["agent_work_order_id"]
 
 
-@pytest.mark.parametrize("said", [FORM, "", "text/plain", "multipart/form-data; boundary=x"])
-def test_with_a_cookie_json_says_so(templates, ana, said):
-    """C29: a form of another site can send these with the cookie of whoever looks at it, and JSON
-    in it; `application/json` it cannot.
-    """
-    # the second: with its token too
-    for checks, refusal in (
-        (True, (403, "permission_denied")),
-        (False, (415, "unsupported_media_type")),
-    ):
-        client = Client(enforce_csrf_checks=checks)
-        client.force_login(ana)
-        before = rows()
-        problem(
-            client.generic("POST", PRINTED, json.dumps({"template": "writing"}), content_type=said),
-            *refusal,
-        )
-        assert rows() == before
+def test_with_a_cookie_json_says_so(templates, ana, subtests):
+    """C29: a form of another site can send these with the cookie of whoever looks at it."""
+    for said in [FORM, "", "text/plain", "multipart/form-data; boundary=x"]:
+        with subtests.test(ascii(said)[:60]):
+            # the second: with its token too
+            for checks, refusal in (
+                (True, (403, "permission_denied")),
+                (False, (415, "unsupported_media_type")),
+            ):
+                client = Client(enforce_csrf_checks=checks)
+                client.force_login(ana)
+                before = rows()
+                problem(
+                    client.generic(
+                        "POST", PRINTED, json.dumps({"template": "writing"}), content_type=said
+                    ),
+                    *refusal,
+                )
+                assert rows() == before
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,14 @@ def test_with_a_token_what_says_that_it_is_something_else_is_refused(ana_api, sa
     assert rows() == before
 
 
-@pytest.mark.parametrize("body", ["template=writing", "", "[]", "{", '{"template": "writing"} x'])
-def test_a_real_form_is_no_json(ana_api, body):
+def test_a_real_form_is_no_json(ana_api, subtests):
     before = rows()
-    assert ana_api.generic("POST", PRINTED, body, content_type=FORM).status_code in {400, 422}
+    for body in ["template=writing", "", "[]", "{", '{"template": "writing"} x']:
+        with subtests.test(ascii(body)[:60]):
+            assert ana_api.generic("POST", PRINTED, body, content_type=FORM).status_code in {
+                400,
+                422,
+            }
     assert rows() == before
 
 
@@ -120,10 +125,7 @@ def test_steps_that_name_their_type_alone_are_the_usual_ones(editor_api):
     "chosen", [{"backend": "redis"}, {"checkpoints": {"backend": "file:///tmp"}}]
 )
 def test_no_template_chooses_where_checkpoints_are_kept(editor_api, chosen):
-    """C30: the server does, by `CHECKPOINTS_URL`; how often is a template's own.
-
-    Whoever asks for more is told, and nothing is saved.
-    """
+    """C30: the server does, by `CHECKPOINTS_URL`; how often is a template's own."""
     address = "/api/v1/templates/workflows/own"
     refused = problem(
         editor_api.put(address, {"steps": THREE, **chosen}, format="json"), 400, "invalid"
@@ -156,9 +158,7 @@ def test_a_type_that_is_misspelt_is_no_usual_one(editor_api, missing):
 
 
 def test_operators_say_what_the_usual_step_of_a_type_is(templates):
-    """A step template of their own takes the place, as of the next order; one that is called as the
-    type serves where there is none.
-    """
+    """As of the next order; one that is called as the type serves where there is none."""
     function = definitions.current_step_template("test-plan").function
     for slug in ("audit", "standard-audit"):
         definitions.edit_step_template(slug, title="Ours", function=function)

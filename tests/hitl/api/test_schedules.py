@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from runs import limits
@@ -77,9 +79,8 @@ def test_nobody_else_sees_or_starts_it_and_making_one_takes_a_right(api, ben, zo
     assert (Schedule.objects.count(), WorkOrder.objects.count()) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "status", "field"),
-    [
+def test_what_cannot_be_kept_is_refused_by_the_name_of_its_field(rest, subtests):
+    cases: list[tuple[Any, ...]] = [
         ({"cron": "every day"}, 422, "cron"),
         ({"cron": "0 0 31 2 *"}, 422, "cron"),
         ({"zone": "Mars/Phobos"}, 422, "zone"),
@@ -90,13 +91,13 @@ def test_nobody_else_sees_or_starts_it_and_making_one_takes_a_right(api, ben, zo
         ({"name": ""}, 400, "name"),
         ({"team": "strangers"}, 400, "team"),
         ({"template": "repo-tidy"}, 422, "repository_url"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused_by_the_name_of_its_field(rest, wrong, status, field):
-    answer = rest.post(URL, {**BODY, **wrong}, format="json")
-    assert answer.status_code == status, answer.json()
-    assert field is None or field in answer.json()["errors"]
-    assert not Schedule.objects.exists()
+    ]
+    for wrong, status, field in cases:
+        with subtests.test(ascii(wrong)[:60]):
+            answer = rest.post(URL, {**BODY, **wrong}, format="json")
+            assert answer.status_code == status, answer.json()
+            assert field is None or field in answer.json()["errors"]
+            assert not Schedule.objects.exists()
 
 
 def test_a_person_has_so_many_and_each_holds_so_much(rest, settings):

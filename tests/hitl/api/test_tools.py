@@ -100,9 +100,8 @@ def test_rules_are_tried_before_they_are_saved(api, ana):
     assert (bare["ask"], bare["rule"], bare["place"]) == (False, None, "")
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
+def test_what_cannot_be_explained_is_refused_with_a_code(api, ana, asker, subtests):
+    cases: list[tuple[Any, ...]] = [
         ({"tool": "nothing"}, 404, "tool_not_found"),
         ({"tool": "fetch", "arguments": {}}, 422, "call_invalid"),
         ({"tool": "fetch", "arguments": []}, 400, "invalid"),
@@ -117,11 +116,11 @@ def test_rules_are_tried_before_they_are_saved(api, ana):
         ({"tool": "clock", "template": "asking"}, 400, "invalid"),
         ({"tool": "clock", "template": "asking", "step": "work", "rules": []}, 400, "invalid"),
         ({}, 400, "invalid"),
-    ],
-)
-def test_what_cannot_be_explained_is_refused_with_a_code(api, ana, asker, body, status, code):
-    answer = explain(api(ana), **body)
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    ]
+    for body, status, code in cases:
+        with subtests.test(ascii(body)[:60]):
+            answer = explain(api(ana), **body)
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 def test_a_step_template_with_rules_that_cannot_be_followed_is_not_saved(asker):
@@ -173,21 +172,19 @@ def test_the_page_lists_the_tools_and_explains_a_call(page, asker):
     )
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
+def test_the_page_says_what_is_wrong_beside_the_field(page, subtests):
+    for query, words in [
         ({"tool": "fetch", "arguments": "{"}, "This is no JSON"),
         ({"tool": "fetch", "arguments": "[]"}, "Write an object"),
         ({"tool": "fetch", "arguments": '{"url": 1}'}, "do not fit"),
         ({"tool": "fetch", "arguments": "[" * 10_000}, "This is no JSON"),
         ({"tool": "<script>", "arguments": "{}"}, "Select a valid choice"),
         ({"tool": "fetch", "at": "no/where", "arguments": "{}"}, "Select a valid choice"),
-    ],
-)
-def test_the_page_says_what_is_wrong_beside_the_field(page, query, words):
-    answer = page.get("/tools/", query)
-    assert (
-        answer.status_code == 422
-        and words in answer.content.decode()
-        and "<script>" not in answer.content.decode()
-    )
+    ]:
+        with subtests.test(ascii(query)[:60]):
+            answer = page.get("/tools/", query)
+            assert (
+                answer.status_code == 422
+                and words in answer.content.decode()
+                and "<script>" not in answer.content.decode()
+            )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import pytest
 from django.contrib.auth.models import Permission, User
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints.models import Thread
-from runs.models import Run, Template, WorkOrder
+from runs.models import Template, WorkOrder
 from tests.conftest import drive
 from tests.databases.whole import rows
 from tests.doors.rest import ORDERS, anything, problem
@@ -32,17 +31,6 @@ def test_the_same_template_again_makes_no_new_version(editor_api):
     assert again.json()["version"] == body["version"] == 1
 
 
-@pytest.mark.parametrize("method", ["put", "patch", "post", "delete"])
-def test_who_may_not_edit_templates_does_not(ana_api, method):
-    """C20."""
-    before = rows()
-    response = getattr(ana_api, method)(
-        "/api/v1/templates/workflows/writing", {"steps": []}, format="json"
-    )
-    problem(response, 403, "permission_denied")
-    assert rows() == before
-
-
 def test_everybody_reads_templates_also_by_head_and_options(ana_api):
     for method in ("get", "head", "options"):
         assert getattr(ana_api, method)("/api/v1/templates/workflows/writing").status_code == 200
@@ -56,9 +44,9 @@ def test_a_template_that_is_not_there_is_said_to_be_missing(ana_api):
 GOOD = {"step_type": "planning", "step_template_slug": "test-plan"}
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
+def test_a_template_that_makes_no_sense_is_refused_with_its_place(editor_api, subtests):
+    before = rows()
+    for steps in [
         [],
         [{}],
         [{**GOOD, "step_template_slug": "nothing"}],
@@ -79,16 +67,14 @@ GOOD = {"step_type": "planning", "step_template_slug": "test-plan"}
         [GOOD, GOOD],
         [GOOD] * 60,
         [{**GOOD, "extra": "\x00"}],
-    ],
-)
-def test_a_template_that_makes_no_sense_is_refused_with_its_place(editor_api, steps):
-    before = rows()
-    response = editor_api.put(
-        "/api/v1/templates/workflows/writing",
-        json.dumps({"steps": steps}),
-        content_type="application/json",
-    )
-    assert "steps" in str(problem(response, 422, "template_invalid")["errors"])
+    ]:
+        with subtests.test(ascii(steps)[:60]):
+            response = editor_api.put(
+                "/api/v1/templates/workflows/writing",
+                json.dumps({"steps": steps}),
+                content_type="application/json",
+            )
+            assert "steps" in str(problem(response, 422, "template_invalid")["errors"])
     assert rows() == before
 
 
@@ -115,9 +101,9 @@ def test_a_slug_that_is_too_long_is_refused(editor_api):
 # Making orders.
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
+def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, subtests):
+    before = rows()
+    for body, status, code in [
         ({"template": "repo-tidy"}, 422, "input_invalid"),
         ({"template": "repo-tidy", "repository_url": "/etc"}, 422, None),
         ({"template": "repo-tidy", "repository_url": "ext::sh -c id"}, 422, None),
@@ -140,37 +126,11 @@ def test_a_slug_that_is_too_long_is_refused(editor_api):
         ([], 400, "invalid"),
         ("approve", 400, "invalid"),
         (None, 400, "invalid"),
-    ],
-)
-def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, body, status, code):
-    before = rows()
-    response = ana_api.post(ORDERS, json.dumps(body), content_type="application/json")
-    found = problem(response, status, code or response.json()["code"])
-    assert "errors" in found or code is None
-    assert rows() == before
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        "",
-        "{",
-        "nonsense",
-        '{"input": NaN}',
-        "[" * 100_000,
-        '{"input":' * 900 + "1" + "}" * 900,
-        '{"input": {"n": ' + "9" * 5000 + "}}",
-        "\udcff",
-    ],
-)
-def test_a_body_that_is_no_json_is_refused_and_leaves_nothing(ana_api, raw):
-    before = rows()
-    ana_api.raise_request_exception = False
-    response = ana_api.post(
-        ORDERS, raw.encode("utf-8", "surrogateescape"), content_type="application/json"
-    )
-    assert response.status_code in {400, 422}
-    assert response["Content-Type"] == "application/problem+json"
+    ]:
+        with subtests.test(ascii(body)[:60]):
+            response = ana_api.post(ORDERS, json.dumps(body), content_type="application/json")
+            found = problem(response, status, code or response.json()["code"])
+            assert "errors" in found or code is None
     assert rows() == before
 
 
@@ -211,22 +171,6 @@ def test_nobody_learns_which_teams_there_are(templates, zoe, team, api):
     )
 
 
-def test_a_client_cannot_make_up_state(ana_api):
-    """F6: what is not asked for is refused by name, and nothing is made."""
-    body = {
-        "status": "completed",
-        "id": "wo_" + "0" * 26,
-        "checkpoint_data": {"x": 1},
-        "created_by": "ben",
-        "latest_run": 1,
-    }
-    answer = ana_api.post(ORDERS, {"template": "writing", **body}, format="json")
-    refused = problem(answer, 400, "invalid")
-    assert refused["errors"].keys() == body.keys()
-    assert "There is no field 'status'" in refused["errors"]["status"][0]
-    assert not Run.objects.exists()
-
-
 def test_an_order_shows_the_same_after_reading_it_again(ana_api):
     made = ana_api.post(
         ORDERS,
@@ -241,36 +185,6 @@ def test_an_order_shows_the_same_after_reading_it_again(ana_api):
     assert made.status_code == 201
     assert ana_api.get(f"{ORDERS}/{made.json()['id']}").json() == made.json()
     assert made.json()["input"] == {"k": [1, None, "é"]}
-
-
-def test_orders_come_newest_first_page_by_page(ana_api, make_order):
-    made = [make_order().shown_id for _ in range(5)]
-    seen, url = [], f"{ORDERS}?limit=2"
-    while url:
-        page = ana_api.get(url).json()
-        assert len(page["results"]) <= 2
-        seen += [order["id"] for order in page["results"]]
-        url = page["next"]
-    assert seen == made[::-1]
-
-
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "x",
-        "%00",
-        base64.b64encode(b"p=x").decode(),
-        base64.b64encode(b"p=\x00").decode(),
-        base64.b64encode(b"o=99999999999999").decode(),
-        "é",
-    ],
-)
-@pytest.mark.parametrize("path", [ORDERS, "/api/v1/pauses"])
-def test_a_cursor_that_is_none_is_refused(ana_api, path, cursor):
-    response = ana_api.get(path, {"cursor": cursor})
-    assert response.status_code in {200, 404}
-    if response.status_code == 404:
-        problem(response, 404, "not_found")
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "", "\x00"])
@@ -312,36 +226,6 @@ def test_a_method_that_is_not_served_is_named(ana_api):
 
 
 # Whatever is sent.
-
-bodies = st.fixed_dictionaries(
-    {},
-    optional={
-        "template": st.sampled_from(["writing", "writing-quick", "repo-tidy"]) | anything,
-        "title": anything,
-        "user_request": anything,
-        "input": st.dictionaries(
-            st.text(st.characters(exclude_categories=()), max_size=5), anything, max_size=3
-        )
-        | anything,
-        "repository_url": anything,
-        "team": st.just("platform") | anything,
-    },
-)
-
-
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(bodies | anything)
-@example({"template": "writing", "input": {"a": "\ud800"}})
-def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
-    """And whatever was taken can be read again, alone and in the list."""
-    ana_api.raise_request_exception = False
-    response = ana_api.post(ORDERS, json.dumps(body), content_type="application/json")
-    assert response.status_code < 500
-    if response.status_code == 201:
-        assert ana_api.get(f"{ORDERS}/{response.json()['id']}").status_code == 200
-        assert ana_api.get(ORDERS).status_code == 200
 
 
 @settings(

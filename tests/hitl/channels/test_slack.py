@@ -178,6 +178,7 @@ def test_what_slack_did_not_sign_is_not_read(asked, ben_there, api, settings):
     assert rows() == before
 
 
+@pytest.mark.both_databases
 def test_a_button_answers_and_the_message_loses_its_buttons(asked, ben_there, api):
     """S3-22, F18: the press is seen by whoever pressed, and the message says who answered what."""
     posted = api.to("chat.postMessage")[0]
@@ -227,6 +228,7 @@ def test_a_question_that_was_answered_elsewhere_is_settled_in_slack_too(asked, b
     assert not api.to("views.open")
 
 
+@pytest.mark.both_databases
 def test_a_request_that_comes_again_does_nothing_twice(asked, ben_there, api):
     at = timezone.now()
     for _ in range(3):

@@ -90,6 +90,7 @@ def test_what_teams_did_not_sign_or_is_old_is_not_done(paused, ben_there, settin
     assert rows() == before
 
 
+@pytest.mark.both_databases
 def test_words_answer_a_question(paused, ben_there):
     """S3-22. Again, with the same message: decided once, and told so."""
     pause = pause_of(paused)
@@ -108,17 +109,18 @@ def test_words_send_it_back(paused, ben_there, text):
     assert Decision.objects.get().feedback == "shorter, please"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("approve", "question's id"), ("", "question's id"), ("ok {}", "not clear"),
-        ("{}", "not clear"), ("cancel {}", "open the page"),
+def test_what_is_unclear_changes_nothing_and_is_answered(paused, ben_there, subtests):
+    for text, words in [
+        ("approve", "question's id"),
+        ("", "question's id"),
+        ("ok {}", "not clear"),
+        ("{}", "not clear"),
+        ("cancel {}", "open the page"),
         ("approve pse_00000000000000000000000000", "no such question"),
-    ],
-)  # fmt: skip
-def test_what_is_unclear_changes_nothing_and_is_answered(paused, ben_there, text, words):
-    assert words in said(text.format(pause_of(paused).shown_id))
-    assert not Decision.objects.exists()
+    ]:
+        with subtests.test(ascii(text)[:60]):
+            assert words in said(text.format(pause_of(paused).shown_id))
+            assert not Decision.objects.exists()
 
 
 def test_who_is_not_connected_is_told_how(paused, ben, zoe):

@@ -71,6 +71,38 @@ def a_step(name: str, **more: Any) -> dict[str, Any]:
     return {"step_type": "execute", "name": name, "step_template_slug": f"paying-{name}", **more}
 
 
+PAUSING: dict[str, Any] = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
+EMPTY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"amount": {"const": 0}},
+    "required": ["amount"],
+}
+TEMPLATES: dict[str, list[dict[str, Any]]] = {
+    "strict": [a_step("propose", **PAUSING, review=RULES), a_step("between"), a_step("pay")],
+    "mild": [a_step("propose", **PAUSING), a_step("between"), a_step("pay")],
+    "mild-too": [
+        a_step("propose", **PAUSING),
+        a_step("between"),
+        a_step("pay"),
+        {**a_step("between"), "name": "end"},
+    ],
+    "lax": [a_step("propose"), a_step("between"), a_step("pay")],
+    "empty": [
+        a_step("between"),
+        a_step("propose", **PAUSING, review=RULES, skip_when=EMPTY),
+        a_step("pay"),
+    ],
+    "many": [a_step("propose", **PAUSING, review=RULES), a_step("each"), a_step("pay")],
+    "wiring": [a_step("between"), a_step("wire")],
+}
+
+
+def made(slug: str) -> str:
+    """The template, once it is there."""
+    definitions.edit_template(slug, steps=TEMPLATES[slug], title=slug, needs_repository=False)
+    return slug
+
+
 @pytest.fixture
 def paying(templates, ana, ben, team) -> Thread:
     """Ana's thread.
@@ -84,28 +116,6 @@ def paying(templates, ana, ben, team) -> Thread:
     definitions.edit_step_template(
         "paying-each", title="each", function="paying.each", sub_steps=[a_step("between")]
     )
-    pausing = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
-    empty = {"type": "object", "properties": {"amount": {"const": 0}}, "required": ["amount"]}
-    made = {
-        "strict": [a_step("propose", **pausing, review=RULES), a_step("between"), a_step("pay")],
-        "mild": [a_step("propose", **pausing), a_step("between"), a_step("pay")],
-        "mild-too": [
-            a_step("propose", **pausing),
-            a_step("between"),
-            a_step("pay"),
-            {**a_step("between"), "name": "end"},
-        ],
-        "lax": [a_step("propose"), a_step("between"), a_step("pay")],
-        "empty": [
-            a_step("between"),
-            a_step("propose", **pausing, review=RULES, skip_when=empty),
-            a_step("pay"),
-        ],
-        "many": [a_step("propose", **pausing, review=RULES), a_step("each"), a_step("pay")],
-        "wiring": [a_step("between"), a_step("wire")],
-    }
-    for slug, steps in made.items():
-        definitions.edit_template(slug, steps=steps, title=slug, needs_repository=False)
     return turns.open_thread(by=ana, title="Paying", team=team)
 
 
@@ -143,7 +153,10 @@ def last() -> Run:
 def begin(post, thread, template, **body):
     assert (
         post(
-            f"threads/{thread.shown_id}/runs", template=template, input={"amount": 10}, **body
+            f"threads/{thread.shown_id}/runs",
+            template=made(template),
+            input={"amount": 10},
+            **body,
         ).status_code
         == 201
     )
@@ -171,9 +184,7 @@ def stopped(request, paying, post, ben) -> Run:
 
 
 def test_an_object_at_a_stop_changes_nothing_behind_a_review(stopped, post):
-    """The requester stopped her run behind Ben's approval, answered the stop with `{"amount":
-    999}`, and 999 was paid.
-    """
+    """The requester answered a stop behind Ben's approval, and 999 was paid."""
     before = written()
     refused = post(f"runs/{stopped.shown_id}/input", input={"amount": 999})
     assert (refused.status_code, refused.json()["code"], written()) == (
@@ -219,16 +230,16 @@ def test_a_child_runs_stop_is_no_way_into_what_its_parent_had_approved(paying, p
 
 @pytest.mark.parametrize("first", ["lax", "mild"])
 def test_another_template_over_a_checkpoint_begins_behind_no_review(paying, post, ana, first):
-    """`{"template": "strict", "checkpoint_id": …}` ran strict's step under lax's approval, or under
-    none.
-    """
+    """It ran strict's step under lax's approval, or under none."""
     begin(post, paying, first)
     if first == "mild":
         answer(ana)
     PAID.clear()
     before = written()
     refused = post(
-        f"threads/{paying.shown_id}/runs", template="strict", checkpoint_id=behind(paying).shown_id
+        f"threads/{paying.shown_id}/runs",
+        template=made("strict"),
+        checkpoint_id=behind(paying).shown_id,
     )
     assert (refused.status_code, refused.json()["code"], PAID, written()) == (
         409,
@@ -245,7 +256,7 @@ def test_another_template_has_none_of_the_approvals(paying, post, ana):
     assert (
         post(
             f"threads/{paying.shown_id}/runs",
-            template="mild-too",
+            template=made("mild-too"),
             checkpoint_id=behind(paying).shown_id,
         ).status_code
         == 201
@@ -259,7 +270,7 @@ def test_the_hole_of_another_template_is_found_where_it_is_put_back(paying, post
     assert (
         post(
             f"threads/{paying.shown_id}/runs",
-            template="strict",
+            template=made("strict"),
             checkpoint_id=behind(paying).shown_id,
         ).status_code
         == 201
@@ -404,7 +415,9 @@ def test_no_call_is_made_that_no_decision_approved(paying, post, ana, how):
 def test_no_input_says_what_was_decided(paying, post, key):
     """Of these only `call_decisions` was refused; steps read a verdict in `decided`."""
     refused = post(
-        f"threads/{paying.shown_id}/runs", template="strict", input={key: {"propose": "approve"}}
+        f"threads/{paying.shown_id}/runs",
+        template=made("strict"),
+        input={key: {"propose": "approve"}},
     )
     assert (refused.status_code, "by answers alone" in refused.text, Run.objects.count()) == (
         422,

@@ -40,9 +40,7 @@ def path_of(order):
 
 
 def test_a_cancelled_order_is_asked_for_again_over_rest(cancelled, api, ben):
-    """The same request, team and template, of its current version; its first question is asked
-    anew, whatever was answered before.
-    """
+    """Of the template's current version; its first question is asked anew."""
     old = Template.objects.filter(slug=cancelled.template.slug).latest("version")
     definitions.edit_template(
         old.slug, steps=old.steps, title="Newer", needs_repository=old.needs_repository
@@ -68,6 +66,7 @@ def test_a_cancelled_order_is_asked_for_again_over_rest(cancelled, api, ben):
     assert broken() == {}
 
 
+@pytest.mark.both_databases
 def test_it_is_asked_for_again_once(cancelled, api, ana):
     first = api(ana).post(path_of(cancelled)).json()
     second = api(ana).post(path_of(cancelled))
@@ -105,9 +104,7 @@ def test_a_failed_one_may_be_retried_or_asked_for_again(make_order, api, ana):
 def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(
     cancelled, api, ana, ben, admin_user
 ):
-    """`cancelled` is its team's, so its successor is; the order that nobody shares is asked for
-    again by an administrator.
-    """
+    """The order that nobody shares is asked for again by an administrator."""
     path = f"/api/v1/work-orders/{cancelled.shown_id}"
     assert api(ana).get(path).json()["asked_again_as"] is None
     new = api(ben).post(f"{path}/again").json()
@@ -128,6 +125,7 @@ def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(
     ]
 
 
+@pytest.mark.both_databases
 def test_a_list_names_successors_without_a_query_for_each(cancelled, api, ana):
     def statements():
         with CaptureQueriesContext(connection) as found:

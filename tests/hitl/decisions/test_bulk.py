@@ -71,9 +71,7 @@ def test_each_is_answered_by_itself(waiting, ben):
 
 
 def test_one_that_is_refused_stops_none_of_the_others(waiting, make_order, ana, ben, zoe):
-    """Answered meanwhile, changed meanwhile, out of sight, not there: each is told, the rest is
-    done.
-    """
+    """Answered or changed meanwhile, out of sight, not there."""
     answered, changed, hidden = (
         drive(make_order()),
         drive(make_order()),
@@ -125,10 +123,7 @@ def test_the_preview_is_by_workflow_and_risk(waiting, make_order, risky, ben):
 
 
 def test_page_inbox_to_preview_to_results(waiting, make_order, risky, page, ben):
-    """Without JavaScript: boxes, a page that asks, a page that tells.
-
-    Seeing it changes nothing (F1).
-    """
+    """Without JavaScript; seeing it changes nothing (F1)."""
     high = drive(make_order(risky("dangerous", risk="high")))
     inbox = page.get("/").content.decode()
     pauses = [pause_of(order) for order in (*waiting, high)]
@@ -154,20 +149,20 @@ def test_one_question_alone_has_no_box(paused, page):
     assert 'name="pause"' not in page.get("/").content.decode()
 
 
-@pytest.mark.parametrize(
-    "values", [[], ["pse_nonsense"], ["x:1"], ["{0}:x"], ["{0}:1", "{0}:1"], ["{0}:1"] * 101]
-)
-def test_a_selection_that_is_none_decides_nothing(waiting, page, values):
+def test_a_selection_that_is_none_decides_nothing(waiting, page, subtests):
     shown = pause_of(waiting[0]).shown_id
-    response = page.post(
-        reverse("hitl:bulk"),
-        {"pause": [value.format(shown) for value in values], "action": "approve"},
-        follow=True,
-    )
-    assert (
-        response.redirect_chain[0][0] == "/" and "Nothing was decided" in response.content.decode()
-    )
-    assert Decision.objects.count() == 0
+    for values in [[], ["pse_nonsense"], ["x:1"], ["{0}:x"], ["{0}:1", "{0}:1"], ["{0}:1"] * 101]:
+        with subtests.test(ascii(values)[:60]):
+            response = page.post(
+                reverse("hitl:bulk"),
+                {"pause": [value.format(shown) for value in values], "action": "approve"},
+                follow=True,
+            )
+            assert (
+                response.redirect_chain[0][0] == "/"
+                and "Nothing was decided" in response.content.decode()
+            )
+            assert Decision.objects.count() == 0
 
 
 def test_only_plain_answers_are_given_so(waiting, page, ben):

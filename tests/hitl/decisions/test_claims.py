@@ -20,7 +20,6 @@ from tests.conftest import pause_of
 from tests.databases.whole import rows
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
-from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
 
 pytestmark = pytest.mark.django_db
@@ -32,18 +31,7 @@ def told():
     ]
 
 
-def test_while_somebody_holds_it_others_do_not_answer(paused, ana, ben, door):
-    """At every door; the refusal names who has it and until when."""
-    pause = claims.claim(pause_of(paused).pk, by=ana)
-    outcome = door(ben, pause, "approve", "")
-    assert any(
-        sign in outcome for sign in ("409", "claimed", "Ana Ruiz has claimed this question until")
-    ), outcome
-    assert not Decision.objects.exists()
-    assert door(ana, pause, "approve", "") == "decided"
-
-
-def test_the_refusal_names_the_holder_and_the_time(paused, ana, ben):
+def test_while_somebody_holds_it_others_are_told_who_and_until_when(paused, ana, ben):
     pause = claims.claim(pause_of(paused).pk, by=ana)
     assert pause.claimed_until is not None
     until = dates.told(pause.claimed_until)
@@ -52,8 +40,11 @@ def test_the_refusal_names_the_holder_and_the_time(paused, ana, ben):
     ) as refused:
         services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ben)
     assert refused.value.code == "claimed"
+    assert not Decision.objects.exists()
+    assert services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana).decided_by == ana
 
 
+@pytest.mark.both_databases
 def test_a_claim_past_its_time_is_none(paused, ana, ben):
     """No job ends it."""
     pause = claims.claim(pause_of(paused).pk, by=ana)
@@ -62,6 +53,7 @@ def test_a_claim_past_its_time_is_none(paused, ana, ben):
     assert claims.claim(pause.pk, by=ben).claimed_by == ben
 
 
+@pytest.mark.both_databases
 def test_once_its_time_is_over_others_answer(paused, ana, ben):
     """Found by a planted fault: nobody tried it."""
     pause = claims.claim(pause_of(paused).pk, by=ana)
@@ -70,6 +62,7 @@ def test_once_its_time_is_over_others_answer(paused, ana, ben):
     assert decision.decided_by == ben
 
 
+@pytest.mark.both_databases
 def test_claiming_once_more_begins_the_time_anew(paused, ana, settings):
     first = claims.claim(pause_of(paused).pk, by=ana).claimed_until
     settings.WAYSTATION_CLAIM_SECONDS = 3600
@@ -79,6 +72,7 @@ def test_claiming_once_more_begins_the_time_anew(paused, ana, settings):
     assert again > first + dt.timedelta(minutes=30)
 
 
+@pytest.mark.both_databases
 def test_who_holds_it_releases_it_and_nobody_else(paused, ana, ben):
     pause = claims.claim(pause_of(paused).pk, by=ana)
     claims.release(pause.pk, by=ben)

@@ -93,9 +93,7 @@ def test_the_page_takes_an_edit_without_javascript_and_shows_it_word_by_word(rul
 
 
 def test_the_plain_button_takes_the_text_as_it_stands_in_its_field(ruled, ana):
-    """Before: Approve approved the text as it was asked, and the edit beside it was gone without a
-    word.
-    """
+    """The edit beside it was gone without a word."""
     pause = pause_of(ruled({"edits": True}))
     url = f"/pauses/{pause.shown_id}/decide"
     typed = {"edited_content": EDITED, "revision": 1}

@@ -9,7 +9,6 @@ from functools import partial
 
 import pytest
 from django.db import transaction
-from django.test import Client
 from django.utils import timezone
 
 from checkpoints.events import log
@@ -39,12 +38,6 @@ def gap_free(thread_id):
         Event.objects.filter(thread=thread_id).order_by("seq").values_list("seq", flat=True)
     )
     return seqs == list(range(1, Thread.objects.get(pk=thread_id).last_seq + 1))
-
-
-def browser(user):
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.mark.parametrize("other", ["approve", "revise", "cancel"])

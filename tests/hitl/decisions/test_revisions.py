@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.test import Client
 
 from hitl.decisions import revisions, services
 from hitl.decisions.services import Answer
@@ -12,13 +11,10 @@ from runs.workflows import Go, Report
 from tests.conftest import drive, pause_of
 from tests.databases.whole import rows
 from tests.doors.rest import problem
+from tests.hitl.views.order_pages import text
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
-
-
-def text(response):
-    return response.content.decode()
 
 
 @pytest.fixture
@@ -59,13 +55,6 @@ def test_the_page_of_changes_compares_with_any_earlier_revision_and_changes_noth
 def test_a_revision_that_is_not_there_is_not_found(page, revised, query):
     found = page.get(f"/pauses/{pause_of(revised).shown_id}/changes{query}").status_code
     assert found == (200 if query == "?from=²" else 404)
-
-
-def test_who_may_not_see_the_question_does_not_see_its_changes(revised, zoe):
-    """F4."""
-    client = Client()
-    client.force_login(zoe)
-    assert client.get(f"/pauses/{pause_of(revised).shown_id}/changes").status_code == 404
 
 
 def test_who_answers_an_older_revision_is_told_what_changed_since(api, ana, revised):

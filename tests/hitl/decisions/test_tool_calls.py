@@ -210,9 +210,7 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
 
 
 def test_nobody_hands_in_an_approval(waiting, ana, order_that):
-    """F6: not as input or state of a thread's run, not with a fork, not with another question's
-    answer.
-    """
+    """F6: not as input, state, fork, or another question's answer."""
     forged = {
         tool_calls.DECISIONS: {
             "execute": {
@@ -349,9 +347,7 @@ def test_a_result_of_ones_own_comes_with_respond_alone_and_in_words(
 def test_the_page_takes_a_result_in_the_tools_place_and_the_receipt_says_whose_it_is(
     answerable, ana, page
 ):
-    """The tool is not called, and the step reads the words; of high risk nothing is done, so nobody
-    is asked a second time.
-    """
+    """Of high risk nothing is done, so nobody is asked twice."""
     pause = pause_of(answerable)
     text = page.get(f"/work-orders/{answerable.shown_id}/").content.decode()
     assert text.count('value="respond"') == text.count('name="call.0.result"') == 1

@@ -58,6 +58,7 @@ def status(order):
     return str(Run.objects.values_list("status", flat=True).get(work_order=order))
 
 
+@pytest.mark.both_databases
 def test_the_run_waits_until_the_time_is_up(asked, ana, later):
     """However often it is nudged before, and also without a message: the time is a row."""
     decision = approve(asked, ana)
@@ -76,6 +77,7 @@ def test_the_run_waits_until_the_time_is_up(asked, ana, later):
     whole()
 
 
+@pytest.mark.both_databases
 def test_taken_back_the_question_is_open_again_as_it_was(asked, ana, ben):
     before, decision = pause_of(asked), approve(asked, ana)
     undone = undoing.undo(decision.pk, by=ana, via=Via.PAGE)
@@ -149,6 +151,7 @@ def test_only_who_answered_takes_it_back_or_an_administrator(asked, ana, ben, zo
     assert undoing.undo(decision.pk, by=root, via=Via.PAGE).decided_by == root
 
 
+@pytest.mark.both_databases
 def test_too_late_is_said_and_nothing_is_written(asked, ana, later):
     """Also before a worker came: the time is what was promised."""
     decision = approve(asked, ana)
@@ -220,9 +223,7 @@ def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing,
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, later, monkeypatch):
-    """At the very moment when the time is up: undo asks a clock that says "not yet", the worker one
-    that says "now".
-    """
+    """Undo asks a clock that says "not yet", the worker one that says "now"."""
     from runs.services import undo
 
     patient_template()

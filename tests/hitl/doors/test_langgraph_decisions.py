@@ -215,8 +215,10 @@ FORMS: list[dict[str, Any]] = [
 
 
 def lists(count: int) -> Iterator[tuple[dict[str, Any], ...]]:
-    """Every list of decisions, one for each call; and lists that are too short or too long."""
-    yield from itertools.product(FORMS, repeat=count)
+    """Every pair of decisions on each two calls; and lists that are too short or too long."""
+    for pair in itertools.product(range(len(FORMS)), repeat=min(count, 2)):
+        places = (*pair, sum(pair) % len(FORMS))
+        yield tuple(FORMS[place] for place in places[:count])
     for other in {0, count - 1, count + 1} - {count}:
         yield from ((form,) * other for form in FORMS)
 
@@ -231,10 +233,7 @@ def stricter(count: int, decisions: Sequence[Mapping[str, Any]]) -> bool:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_each_list_of_decisions_does_what_langchain_does_or_nothing(asked, count):
-    """One approval made two calls, one rejection rejected two, an edit that names another tool gave
-    its arguments to the one asked about, and a response became a rejection. What is refused by
-    LangChain for its number or a type that is not allowed is refused in the same words.
-    """
+    """What LangChain refuses is refused in the same words."""
     for risk in RISKS:
         pause = pause_of(asked(wanted(count, risk)))
         tally = Counter(_beside_langchain(pause, decisions) for decisions in lists(count))
@@ -325,9 +324,7 @@ OTHERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_what_comes_back_is_held_against_the_question(asked, ana, count):
-    """An accept that brought back arguments nobody asked about was taken where it was one of a list
-    or named its interrupt, and what had been asked was made. `1` is not `true`.
-    """
+    """Alone, in a list, and by its interrupt; `1` is not `true`."""
     order = asked(wanted(count, "normal"))
     key = interrupts.id_of(pause_of(order))
     for kind, action in itertools.product(("accept", "approve", "ignore", "reject"), OTHERS):
@@ -373,9 +370,7 @@ def test_one_decision_is_none_on_two_calls(asked, ana):
 def test_a_word_on_the_whole_question_is_on_each_call_but_never_yes_to_high_risk(
     asked, count, risk
 ):
-    """`true` is *Approve all*, `false` rejects all; of several calls with one of high risk each is
-    approved by itself.
-    """
+    """`true` is *Approve all*, `false` rejects all."""
     pause = pause_of(asked(wanted(count, risk)))
     ids = [f"c{number}" for number in range(count)]
     for word in (True, "APPROVE"):

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Group, User
-from django.test import Client
+from django.contrib.auth.models import Group
 
 from hitl.models import SavedView
 from runs import limits
 from tests.worlds.people import group
+from tests.worlds.ruled_order import browser
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 VIEWS = "/api/v1/views"
 FAILED = {"list": "orders", "name": "Failed lately", "query": "?sort=oldest&status=failed&q="}
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_a_view_is_kept_from_the_bar_and_shown_above_its_list(page, ana, paused):

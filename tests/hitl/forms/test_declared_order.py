@@ -45,9 +45,7 @@ def names(text: str) -> list[str]:
 
 
 def test_the_fields_of_a_new_order_stand_as_the_template_declares_them(templates, page):
-    """Before: PostgreSQL's jsonb had the shortest name first, and SQLite another order than
-    that.
-    """
+    """PostgreSQL's jsonb had the shortest name first."""
     definitions.edit_template("typed", steps=[{"step_type": "deliver",
         "step_template_slug": "test-finish"}],
                               title="Typed", needs_repository=False,
@@ -61,9 +59,7 @@ def test_the_fields_of_a_new_order_stand_as_the_template_declares_them(templates
 
 @pytest.mark.parametrize("where", ["step", "configuration"])
 def test_the_fields_of_a_question_stand_as_its_step_declares_them(make_order, page, where):
-    """Before: a question of a template had its fields in alphabetical order, those inside a group
-    and a row too.
-    """
+    """Those inside a group and a row too."""
     asking = {
         "step_type": "planning",
         "step_template_slug": "test-plan",

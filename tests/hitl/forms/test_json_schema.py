@@ -287,9 +287,7 @@ def rows(inner):
 @settings(deadline=None)  # it renders templates
 @given(objects(st.recursive(SCALARS, lambda inner: objects(inner) | rows(inner), max_leaves=6)))
 def test_form_payload_and_validator_agree(pair):
-    """Whatever fits a schema is shown by its form, comes back from a browser that changes nothing,
-    and fits the schema still.
-    """
+    """What fits a schema comes back from a browser that changes nothing, and fits still."""
     schema, value = pair
     kept = schemas.check(schema)
     assert schemas.validate_resume_payload(kept, value) == {}

@@ -118,14 +118,15 @@ def test_a_pause_is_taken_out_in_the_browser_and_the_next_order_runs_on(editor, 
     assert any(step["pause_after"] for step in before.definition.steps)
 
 
-@pytest.mark.parametrize("slug", ["repo-tidy", "smart-booking", "writing", "repo-tidy-quick"])
-def test_saving_what_is_shown_makes_no_version(editor, slug):
-    assert editor.post(url(slug), shown(editor, slug)).status_code == 302
-    first, last = Template.objects.get(slug=slug, version=1), definitions.current(slug)
-    assert {name: getattr(last, name) for name in EDITED} == {
-        name: getattr(first, name) for name in EDITED
-    }
-    assert last.version == 1
+def test_saving_what_is_shown_makes_no_version(editor, subtests):
+    for slug in ["repo-tidy", "smart-booking", "writing", "repo-tidy-quick"]:
+        with subtests.test(ascii(slug)[:60]):
+            assert editor.post(url(slug), shown(editor, slug)).status_code == 302
+            first, last = Template.objects.get(slug=slug, version=1), definitions.current(slug)
+            assert {name: getattr(last, name) for name in EDITED} == {
+                name: getattr(first, name) for name in EDITED
+            }
+            assert last.version == 1
 
 
 def test_rules_of_a_step_are_written_and_others_stay(editor, ben):
@@ -303,9 +304,8 @@ def test_a_step_that_says_everything_is_shown_whole_and_stays_as_it_is(editor, b
     assert {**step, "review": 0} == {**saved.steps[0], "review": 0}
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
+def test_what_cannot_be_is_said_at_its_field_and_nothing_is_saved(editor, ben, subtests):
+    for field, value, words in [
         ("0.review.quorum", "0", "less than the minimum"),
         ("0.review.deadline.after", "soon", "soon"),
         ("0.review.quorum", "3", "Only 2 may answer"),
@@ -319,34 +319,33 @@ def test_a_step_that_says_everything_is_shown_whole_and_stays_as_it_is(editor, b
         ("0.required_inputs", '{"type": "array"}', "object"),
         ("template.reducers.0.key", "", "This is needed"),
         ("template.size_budget", "0", "whole number of bytes"),
-    ],
-)
-def test_what_cannot_be_is_said_at_its_field_and_nothing_is_saved(editor, ben, field, value, words):
-    sent = put(
-        shown(editor),
-        {
-            "0.review.reviewers.users": "ben\r\nana",
-            "0.review.deadline.after": "PT2H",
-            "0.review.escalation.count": "1",
-            "0.review.escalation.0.after": "PT1H",
-            "0.review.escalation.0.users": "ben",
-            "template.reducers.count": "1",
-            "template.reducers.0.key": "k",
-            "template.reducers.0.reducer": "append",
-            field: value,
-        },
-    )
-    answer = editor.post(url(), sent)
-    assert answer.status_code == 422
-    page = answer.content.decode()
-    ident = "id_" + re.sub(r"[^\w-]", "_", field)
-    at = page.index(f'id="{ident}_error"')
-    assert words in re.sub("<[^>]+>", "", page[at : at + 600])
-    control = re.search(rf'<[^>]*id="{ident}"[^>]*>', page)
-    assert control and 'aria-invalid="true"' in control[0]
-    assert f"{ident}_error" in control[0]
-    assert form_of(page)[field] == value
-    assert definitions.current("repo-tidy").version == 1
+    ]:
+        with subtests.test(ascii(field)[:60]):
+            sent = put(
+                shown(editor),
+                {
+                    "0.review.reviewers.users": "ben\r\nana",
+                    "0.review.deadline.after": "PT2H",
+                    "0.review.escalation.count": "1",
+                    "0.review.escalation.0.after": "PT1H",
+                    "0.review.escalation.0.users": "ben",
+                    "template.reducers.count": "1",
+                    "template.reducers.0.key": "k",
+                    "template.reducers.0.reducer": "append",
+                    field: value,
+                },
+            )
+            answer = editor.post(url(), sent)
+            assert answer.status_code == 422
+            page = answer.content.decode()
+            ident = "id_" + re.sub(r"[^\w-]", "_", field)
+            at = page.index(f'id="{ident}_error"')
+            assert words in re.sub("<[^>]+>", "", page[at : at + 600])
+            control = re.search(rf'<[^>]*id="{ident}"[^>]*>', page)
+            assert control and 'aria-invalid="true"' in control[0]
+            assert f"{ident}_error" in control[0]
+            assert form_of(page)[field] == value
+            assert definitions.current("repo-tidy").version == 1
 
 
 def test_a_reducer_twice_is_said_and_nothing_is_lost(editor):

@@ -21,9 +21,7 @@ def modules():
 
 
 def test_no_page_has_a_table_of_its_own():
-    """Before, pages had two more tables, which had drifted: a locked state was 409 there, and 503
-    over REST.
-    """
+    """Pages had two more tables, which had drifted."""
     tables = [
         f"{module.__name__}.{name}"
         for module in modules()

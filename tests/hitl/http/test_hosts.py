@@ -64,9 +64,7 @@ def test_a_page_of_another_origin_may_not_be_it_on_this_very_host(origin):
 )
 @pytest.mark.parametrize("kind", ["websocket", "http"])
 def test_a_request_under_a_foreign_name_is_refused(host, kind):
-    """A name that an attacker made lead here (DNS rebinding) read streams, as if they were its own
-    pages'.
-    """
+    """DNS rebinding: it read streams as if they were its own pages'."""
     assert code(kind=kind, host=host, origin=f"http://{host}") == "host_refused"
 
 

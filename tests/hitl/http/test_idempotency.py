@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings as configured
@@ -26,15 +27,11 @@ from tests.conftest import pause_of
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
 from tests.doors.rest import ORDERS, problem
+from tests.doors.rest import ana_api as ana_api
 
 pytestmark = pytest.mark.django_db
 
 ORDER = {"template": "writing", "title": "Once"}
-
-
-@pytest.fixture
-def ana_api(ana, api, templates):
-    return api(ana)
 
 
 def send(client, url, data, key="k1"):
@@ -114,10 +111,9 @@ def die(**made):
     )
 
 
+@pytest.mark.both_databases
 def test_a_server_killed_before_it_answered_has_made_one_order_and_the_key_names_it(ana_api):
-    """F7: the key was free after a minute, and made a second order; before that it was 409, though
-    nobody worked on it.
-    """
+    """F7: the key was free after a minute, and made a second order."""
     made = send(ana_api, ORDERS, ORDER).json()
     die()
     again = send(ana_api, ORDERS, ORDER)
@@ -129,6 +125,7 @@ def test_a_server_killed_before_it_answered_has_made_one_order_and_the_key_names
     assert WorkOrder.objects.count() == 1
 
 
+@pytest.mark.both_databases
 def test_what_was_undone_left_no_key(ana_api, monkeypatch):
     """A server killed before the commit: the database takes the key back with the order."""
     ana_api.raise_request_exception = False
@@ -181,9 +178,7 @@ def test_answers_are_sealed_also_where_no_key_is_configured(ana_api):
 
 
 def test_a_secret_is_told_once_and_never_by_its_key(ana_api, settings):
-    """The secret of a new endpoint was kept in plain text, and told to the person's token that may
-    only read.
-    """
+    """It was told to the person's token that may only read."""
     settings.WAYSTATION_OUTBOUND_ALLOW = ["127.0.0.1"]
     hook = {"channel": "webhook", "target": "http://127.0.0.1/hook"}
     first = send(ana_api, "/api/v1/endpoints", hook)
@@ -214,56 +209,54 @@ def test_who_sees_the_question_no_more_is_not_told_of_it_again(paused, ben, api)
     assert send(client, url, {}).status_code in {401, 403}
 
 
-@pytest.mark.parametrize(
-    ("read", "status", "code"),
-    [
-        (401, 404, "not_found"),
-        (403, 404, "not_found"),
-        (404, 404, "not_found"),
-        (410, 410, "erased"),
-        (302, 409, "idempotency_answer_not_kept"),
-        (405, 409, "idempotency_answer_not_kept"),
-        (429, 503, "idempotency_answer_unavailable"),
-        (500, 503, "idempotency_answer_unavailable"),
-        (503, 503, "idempotency_answer_unavailable"),
-        (507, 503, "idempotency_answer_unavailable"),
-    ],
-)
+SECOND_LOOKS = [
+    (401, 404, "not_found"),
+    (403, 404, "not_found"),
+    (404, 404, "not_found"),
+    (410, 410, "erased"),
+    (302, 409, "idempotency_answer_not_kept"),
+    (405, 409, "idempotency_answer_not_kept"),
+    (429, 503, "idempotency_answer_unavailable"),
+    (500, 503, "idempotency_answer_unavailable"),
+    (503, 503, "idempotency_answer_unavailable"),
+    (507, 503, "idempotency_answer_unavailable"),
+]
+"""How the second look at what was made ends → what is told, and its code."""
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_no_answer_to_a_repeated_request_says_less_than_is_known(
-    ana_api, monkeypatch, read, status, code, answered
+    ana_api, monkeypatch, subtests, answered
 ):
     """Every status but 200 of the second look was a 404: a client took its order for gone."""
     send(ana_api, ORDERS, ORDER)
     if not answered:
         die()
-    looked = problem_response(read, "looked", "At what the first request made.")
-    looked["Retry-After"] = "7"
-    with monkeypatch.context() as patched:
-        patched.setattr(replay, "_show", lambda *_: looked)
-        again = send(ana_api, ORDERS, ORDER)
-    problem(again, status, code)
-    assert again.get("Retry-After") == ("7" if status == 503 else None)
-    assert ("stands" in again.json()["detail"]) is (status == 503)
+    for read, status, code in SECOND_LOOKS:
+        looked = problem_response(read, "looked", "At what the first request made.")
+        looked["Retry-After"] = "7"
+        with subtests.test(str(read)), monkeypatch.context() as patched:
+            patched.setattr(replay, "_show", lambda *_, looked=looked: looked)
+            again = send(ana_api, ORDERS, ORDER)
+            problem(again, status, code)
+            assert again.get("Retry-After") == ("7" if status == 503 else None)
+            assert ("stands" in again.json()["detail"]) is (status == 503)
     assert send(ana_api, ORDERS, ORDER).status_code == (201 if answered else 200)
     assert WorkOrder.objects.count() == 1
 
 
 @pytest.mark.parametrize("where", ["_refused", "_answered", "_show"])
-@pytest.mark.parametrize("error", [OperationalError("lost"), InterfaceError("closed"), KeyError()])
 def test_trouble_on_the_way_to_an_answer_that_is_known_is_a_503_that_says_so(
-    ana_api, monkeypatch, where, error
+    ana_api, monkeypatch, where
 ):
-    def fail(*_):
-        raise error
-
     send(ana_api, ORDERS, ORDER)
-    with monkeypatch.context() as patched:
-        patched.setattr(replay, where, fail)
-        again = send(ana_api, ORDERS, ORDER)
-    problem(again, 503, "idempotency_answer_unavailable")
-    assert again["Retry-After"] == "5"
-    assert "the same Idempotency-Key" in again.json()["detail"]
+    for error in (OperationalError("lost"), InterfaceError("closed"), KeyError()):
+        with monkeypatch.context() as patched:
+            patched.setattr(replay, where, Mock(side_effect=error))
+            again = send(ana_api, ORDERS, ORDER)
+        problem(again, 503, "idempotency_answer_unavailable")
+        assert again["Retry-After"] == "5"
+        assert "the same Idempotency-Key" in again.json()["detail"]
     assert send(ana_api, ORDERS, ORDER).status_code == 201
 
 
@@ -300,6 +293,7 @@ def test_an_answer_that_was_too_large_is_made_anew(ana_api, monkeypatch):
     assert send(ana_api, ORDERS, ORDER).json()["id"] == made["id"]
 
 
+@pytest.mark.both_databases
 def test_a_server_error_gives_the_key_back(ana_api, monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("broken")
@@ -330,10 +324,7 @@ def test_of_many_at_the_same_moment_one_is_done_and_all_are_told(ana_api, ana, a
 def test_a_second_request_that_overtakes_the_first_makes_the_only_order(
     ana_api, ana, api, monkeypatch
 ):
-    """F7: after 60 s both callers got 201, and two orders were made.
-
-    No clock decides now: who commits first has made it.
-    """
+    """F7: no clock decides; who commits first has made it."""
     before, overtaken = work_orders._take_in, []
 
     def overtake(*args, **kwargs):

@@ -196,9 +196,7 @@ def doors(paused, api, ana):
 
 @pytest.mark.django_db(transaction=True)
 def test_no_json_at_any_door_is_a_server_error(doors):
-    """A number of 400 digits was a 500; so may be texts that no database keeps, and numbers that no
-    column holds.
-    """
+    """A number of 400 digits was one."""
     client, addresses = doors
     client.raise_request_exception = False
 

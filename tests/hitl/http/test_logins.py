@@ -30,9 +30,6 @@ def log_in(password, *, name="ana", at="192.0.2.1"):
 
 
 def test_after_some_wrong_passwords_the_right_one_waits_too(ana, monkeypatch):
-    """Forty wrong passwords in fourteen seconds were followed by the right one, each for 0.35 s of
-    CPU.
-    """
     assert [log_in("wrong").status_code for _ in range(4)] == [200, 200, 200, 429]
     monkeypatch.setattr(
         "django.contrib.auth.models.User.check_password",
@@ -111,9 +108,7 @@ def ask(**headers):
 
 
 def test_requests_without_credentials_and_with_wrong_ones_are_limited_per_address(ana, api):
-    """The API's anonymous rate never acted: what is refused with 401 was refused before any
-    throttle was asked.
-    """
+    """They were refused before any throttle was asked."""
     codes = [ask().status_code for _ in range(3)] + [
         ask(HTTP_AUTHORIZATION="Bearer wrong").status_code for _ in range(3)
     ]

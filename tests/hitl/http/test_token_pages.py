@@ -66,9 +66,7 @@ def test_nobody_sees_or_revokes_the_token_of_another(page, ben):
 
 
 def test_a_token_ends_unless_somebody_says_that_it_never_does(page, ana):
-    """A key that was forgotten in a script worked for ever; that it shall is said now, and not left
-    out by mistake.
-    """
+    """A key that was forgotten in a script worked for ever."""
     assert 'value="90"' in page.get("/tokens/").content.decode()
     make(page, never="on", days="")
     assert ApiToken.objects.get(user=ana).expires_at is None

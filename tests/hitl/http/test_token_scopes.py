@@ -95,9 +95,6 @@ def test_decide_itself_refuses_a_token_that_asks(paused, ana):
 
 
 def test_the_next_request_does_not_act_by_the_token_of_the_one_before(paused, asker, page):
-    """What a thread of the server remembered of a token would refuse, or let in, whoever comes
-    next.
-    """
     problem(
         post(asker, f"work-orders/{paused.shown_id}/resume", {"decision": "approve"}),
         403,
@@ -185,8 +182,6 @@ def test_an_answer_that_waits_for_its_question_is_given_whoever_opens_that(asker
 
 
 def test_a_scope_that_is_none_cannot_be_stored(ana):
-    """`token_scope_known`: what no line of the table speaks of would be refused here and let in
-    there.
-    """
+    """`token_scope_known`."""
     with pytest.raises(IntegrityError), transaction.atomic():
         ApiToken.make(ana, name="x", scope="admin")

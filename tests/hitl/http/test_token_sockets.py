@@ -61,9 +61,7 @@ async def test_a_token_that_asks_answers_nothing_over_a_socket(end, paused, ana)
 
 
 async def test_it_follows_its_persons_own_work_alone(end, paused, ana, ben):
-    """Ben is in Ana's team: a program of his that only asks heard everything that the team's work
-    said.
-    """
+    """A program of Ben's that only asks heard what Ana's work said."""
     bens, anas = await elsewhere(lambda: (bearer(ben, scope="ask"), bearer(ana, scope="ask")))
     path = f"/api/v1/threads/{paused.thread.shown_id}/stream"
     assert (await closed_with(end, bens), await refused(path, bens)) == (4404, 404)
@@ -88,9 +86,6 @@ async def test_a_token_that_answers_follows_no_thread_and_answers_from_the_inbox
 
 
 async def test_an_expired_token_is_told_so(end, paused, ana, monkeypatch):
-    """A program could not tell that its token had expired from a typing error in it: 4401 and 401
-    meant either.
-    """
     monkeypatch.setattr(consumers, "RECHECK_EVERY", 0.2)
     late = await elsewhere(lambda: bearer(ana, expires_at=timezone.now() - dt.timedelta(seconds=1)))
     async with asyncio.timeout(3 * PATIENCE):

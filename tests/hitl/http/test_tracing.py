@@ -96,9 +96,7 @@ def test_what_begins_a_run_names_the_new_one_and_a_prompt_takes_that_name(api, a
 
 
 def test_no_run_is_named_to_who_may_not_see_it(paused, api, zoe, client):
-    """F4: a stranger and somebody without a token learn no run's id; a made-up one is not
-    repeated.
-    """
+    """F4: and a made-up one is not repeated."""
     stranger = api(zoe)
     for url in addresses(paused):
         for answer in (
@@ -110,9 +108,9 @@ def test_no_run_is_named_to_who_may_not_see_it(paused, api, zoe, client):
             assert OWN.fullmatch(answer["X-Trace-Id"])
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_every_other_response_has_an_id_of_its_own(client, subtests):
+    """S2-22: refusals and redirections too; no two have the same."""
+    for url in [
         "/nowhere",
         "/api/v1/nowhere",
         "/login",
@@ -120,14 +118,12 @@ def test_no_run_is_named_to_who_may_not_see_it(paused, api, zoe, client):
         "/api/v1/runs",
         "/static/js/page.js",
         "/admin/",
-    ],
-)
-def test_every_other_response_has_an_id_of_its_own(client, url):
-    """S2-22: refusals and redirections too; no two have the same."""
-    both = [client.get(url) for _ in range(2)]
-    for answer in both:
-        answer.close()
-    first, second = (answer["X-Trace-Id"] for answer in both)
-    assert OWN.fullmatch(first)
-    assert OWN.fullmatch(second)
-    assert first != second
+    ]:
+        with subtests.test(ascii(url)[:60]):
+            both = [client.get(url) for _ in range(2)]
+            for answer in both:
+                answer.close()
+            first, second = (answer["X-Trace-Id"] for answer in both)
+            assert OWN.fullmatch(first)
+            assert OWN.fullmatch(second)
+            assert first != second

@@ -42,6 +42,7 @@ def with_secret(secret):
     return client
 
 
+@pytest.mark.both_databases
 def test_it_orders_reads_and_cancels_its_own_and_a_person_decides(templates, bot, team, ana):
     """P1: the run of a program waits for a person all the same."""
     _, secret = service_accounts.issue(bot, name="pipeline", scope="ask", by=ana)

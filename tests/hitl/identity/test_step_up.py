@@ -83,6 +83,7 @@ def test_the_page_asks_for_a_code_keeps_the_words_and_the_ledger_says_so(ruled, 
     call_command("verify_ledger", stdout=StringIO())
 
 
+@pytest.mark.both_databases
 def test_it_is_fresh_for_a_while_and_then_asked_for_again(ruled, ben, settings):
     """The login by a second factor counts too; by the database's clock."""
     factors.enrol(ben)
@@ -176,6 +177,7 @@ def test_of_whom_it_is_wanted_the_setting_says(
     assert "words kept" in said
 
 
+@pytest.mark.both_databases
 def test_a_rule_of_the_step_binds_everybody_and_the_effect_looks_for_it(ruled, ben, settings):
     """P6: a row that was written past `decide`, or by rules that were not these, is no approval."""
     settings.WAYSTATION_STEP_UP = "off"

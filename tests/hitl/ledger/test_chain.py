@@ -196,9 +196,7 @@ def test_guards_are_made_again_where_they_are_missing(chain, unguarded):
 
 
 def test_migrations_work_without_guards_and_leave_them_behind(chain):
-    """As `migrate` tells it: nothing to do takes nothing off; at older tables there is nothing to
-    guard.
-    """
+    """Nothing to do takes nothing off; older tables have nothing to guard."""
     triggers.take_off(plan=[])
     assert breaches() == []
     triggers.take_off(plan=["0099_more"])
@@ -363,9 +361,7 @@ def test_what_cannot_be_checked_is_said(db, tmp_path):
 
 @pytest.mark.usefixtures("unguarded")
 def test_a_decision_of_before_evidence_still_verifies(paused, ana):
-    """Digests are additive: what a row does not have is no part of its digest, so a chain of an
-    older version holds.
-    """
+    """What a row does not have is no part of its digest."""
     row = answer(paused, ana)
     names = ("action", "feedback", "via", "revision", "content_digest", "position", "previous")
     told = {name: getattr(row, name) for name in names} | {
@@ -438,9 +434,7 @@ def test_anchors_are_dropped_once_a_day_and_only_where_something_was_decided(
 
 
 def test_anchors_are_printed_to_be_kept_elsewhere(chain):
-    """The day's were printed by who wrote them alone: where the worker had done so, an operator got
-    no line at all.
-    """
+    """Also where the worker had written them, which printed none."""
     out = StringIO()
     call_command("anchor_ledger", stdout=out)
     assert out.getvalue() == f"{Anchor.objects.get()}\n"

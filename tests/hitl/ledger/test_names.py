@@ -27,9 +27,7 @@ def rename(user):
 
 
 def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, api, page):
-    """Before, whoever was given another name had decided under it, on every page and receipt, with
-    the chain intact.
-    """
+    """On no page and receipt."""
     order = asked(quorum=2)
     for by in (ben, ana):
         services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
@@ -69,9 +67,7 @@ def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
 
 
 def test_an_expired_token_says_that_it_is(ana, client):
-    """Before, it was told apart from no mistyped one, so programs asked for other credentials
-    instead of a new token.
-    """
+    """Programs asked for other credentials instead of a new token."""
     token, secret = ApiToken.make(
         ana, name="x", expires_at=timezone.now() - dt.timedelta(seconds=1)
     )

@@ -161,9 +161,7 @@ async def test_a_client_that_left_is_no_error_of_ours(how):
 
 
 async def test_a_long_page_lets_others_have_their_turn(protocol):
-    """Neither server yields by itself while its buffer has room: 500 events to one client would
-    hold up a thousand others.
-    """
+    """Neither server yields by itself while its buffer has room."""
     send = await opened(protocol, "websocket")
     turns = []
 

@@ -144,9 +144,7 @@ async def quick():
 
 
 async def test_every_client_sees_every_event_once_however_often_it_is_cut(log, layer):
-    """S2-31, P9: 50 clients, 10 000 events, hints lost and doubled; one client is cut at every
-    single event.
-    """
+    """S2-31, P9: hints are lost and doubled; one client is cut at every event."""
     total, dice = 10_000, random.Random(7)
     async with quick() as hub:
         cuts = (
@@ -178,9 +176,7 @@ async def test_a_cursor_anywhere_is_taken_up(log, layer, start):
 
 
 async def test_many_watchers_cost_one_read(log, layer):
-    """F24: one read per hint, whatever the number of watchers; none where the hint carries the
-    events.
-    """
+    """F24: none where the hint carries the events."""
     log.write(10)
     async with quick() as hub:
         clients = [asyncio.create_task(take(hub, 10, 20)) for _ in range(200)]
@@ -340,9 +336,7 @@ def listed(count, newest=None):
 
 
 async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatch):
-    """F9, F30: of a burst one change; one answered and another asked is a change too; the same
-    again is none.
-    """
+    """F9, F30: of a burst one change; the same again is none."""
     monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
     found, asked = [listed(1, "a")], []
 
@@ -378,9 +372,7 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
 
 
 async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, monkeypatch):
-    """F27, P7: the layer is away; what changed is found by the poll, and only then does anybody
-    count.
-    """
+    """F27, P7: the layer is away; only after a change does anybody count."""
     monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
     monkeypatch.setattr(inbox_feed, "COUNTS_PER_SECOND", 1_000_000)
     layer.fails = frozenset({"new_channel", "group_add", "receive"})
@@ -472,9 +464,7 @@ async def test_a_thousand_threads_that_are_watched_at_once_ask_for_their_numbers
 
 
 async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
-    """P9: a line under 9 stands for 6 to 9, so whoever is anywhere among those gets it, and what
-    follows.
-    """
+    """P9: a line under 9 stands for 6 to 9."""
     topic = Topic(uuid.uuid4(), topics.NewestNumbers())
     at = "2026-01-01T00:00:00+00:00"
     events: Any = [
@@ -505,9 +495,7 @@ A, B, C, D = (uuid.UUID(int=number) for number in range(4))
     ],
 )
 async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, after, waits, gone):
-    """A question that another one, or a later deadline, pushes to a further page still waits: its
-    row must not be closed.
-    """
+    """What is on a further page still waits."""
 
     async def still(user_id, asked):
         return waits & set(asked)

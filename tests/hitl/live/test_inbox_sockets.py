@@ -58,9 +58,7 @@ async def test_a_new_question_is_counted_and_not_named(asked, ana):
 
 
 async def test_a_strangers_inbox_is_told_no_id_of_others(asked, make_order, ana, zoe):
-    """F4: what the team asked and answered meanwhile is not in what a stranger is told of his
-    own.
-    """
+    """F4."""
     theirs, his, headers = await elsewhere(
         lambda: (
             pause_of(asked()),

@@ -24,13 +24,9 @@ from runs.workflows import schema_of
 from tests.conftest import drive, pause_of
 from tests.databases.whole import file_database as file_database
 from tests.hitl.live.sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket, write
+from tests.hitl.live.sockets import as_ana as as_ana
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
-
-
-@pytest.fixture
-def as_ana(ana):
-    return bearer(ana)
 
 
 @pytest.fixture
@@ -133,9 +129,7 @@ async def test_a_read_token_listens_and_decides_nothing(end, paused, ana):
 
 
 async def test_words_over_the_runs_socket_answer_its_question(end, as_ana, paused):
-    """S0-41: `{"type": "input", "content": …}`; the reply says what the words were taken for
-    (C16).
-    """
+    """S0-41: the reply says what the words were taken for (C16)."""
     async with socket(end, as_ana) as communicator:
         reply, _ = await say(communicator, {"type": "input", "id": 7, "content": "shorter, please"})
     assert (reply["type"], reply["id"], reply["result"]["how"], reply["result"]["decision"]) == (
@@ -187,10 +181,7 @@ async def test_who_talks_too_much_is_told_so_and_heard_later(end, as_ana, monkey
 
 
 async def test_a_token_comes_as_a_subprotocol_but_never_in_the_address(end, paused, ana):
-    """C20: addresses are in logs.
-
-    The token is not chosen as the protocol either, so it is not sent back.
-    """
+    """C20: addresses are in logs; nor is the token sent back as the protocol."""
     secret = (await elsewhere(lambda: bearer(ana)))[0][1].decode().split()[1]
     communicator = WebsocketCommunicator(
         application, end, subprotocols=["waystation", f"bearer.{secret}"]
@@ -205,9 +196,7 @@ async def test_a_token_comes_as_a_subprotocol_but_never_in_the_address(end, paus
 
 @pytest.mark.parametrize("path", ["ws/runs/{}/stream", "runs/{}/stream/ws"])
 async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as_ana, path):
-    """S0-9, S0-32: also under S0's path; the terminal event and the checkpoint behind it are always
-    told.
-    """
+    """S0-9, S0-32: also under S0's path."""
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
     async with socket("/" + path.format(order.latest_run.shown_id), as_ana) as communicator:
         events = await receive(communicator, order.thread.last_seq)
@@ -219,9 +208,7 @@ async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as
 async def test_a_socket_that_lost_only_the_end_of_its_run_is_told_that_it_is_over(
     make_order, as_ana, ahead
 ):
-    """P9, F27: it has every event, but its connection broke before the close; without one it would
-    wait for ever.
-    """
+    """P9, F27: it has every event, and would wait for ever."""
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
     async with socket(
         f"/ws/runs/{order.latest_run.shown_id}/stream?after={order.thread.last_seq + ahead}", as_ana
@@ -298,9 +285,7 @@ async def test_a_message_is_judged_by_the_rights_of_its_moment(end, paused, ana)
 async def test_a_vote_over_the_socket_is_told_as_a_vote_until_there_are_enough(
     end, as_ana, paused, ben
 ):
-    """S4-72, F4: recorded, and not decided yet; the last one's reply is the decision with both
-    votes.
-    """
+    """S4-72, F4: the last one's reply is the decision with both."""
 
     def rule():
         Pause.objects.update(review={"quorum": 2})

@@ -308,9 +308,7 @@ def exchanges(monkeypatch):
 
 @pytest.mark.parametrize("service", ADDRESSES)
 def test_each_service_is_reached_at_its_vendor_and_at_the_checked_address(service, exchanges):
-    """Apprise looked names up once more by itself, and followed what its own reading of an address
-    gave.
-    """
+    """Apprise looked names up once more by itself."""
     chat.check(ADDRESSES[service])
     assert exchanges == []
     # what the vendor would have to answer is not known of each
@@ -336,9 +334,7 @@ def test_every_service_that_is_allowed_by_default_has_its_vendor(settings):
     ],
 )
 def test_a_zulip_address_names_no_other_host_port_or_path(settings, exchanges, organisation):
-    """Any user had the server send requests to any host, port and path inside: Apprise takes all of
-    it from this part.
-    """
+    """Apprise takes all of it from this part."""
     url = f"zulip://bot@{organisation}/{'a' * 32}"
     for act in (chat.check, lambda url: chat.send(url, title="t", text="x")):
         with pytest.raises(
@@ -358,9 +354,7 @@ def test_a_zulip_of_ones_own_is_for_operators_to_allow(settings, exchanges):
 
 
 def test_a_chats_name_that_changes_its_mind_leads_nowhere_else(settings, exchanges, monkeypatch):
-    """DNS rebinding, of a service that takes a host: the name was checked, and then looked up
-    again.
-    """
+    """DNS rebinding, of a service that takes a host."""
     settings.WAYSTATION_CHAT_SERVICES = ["mmosts"]
     answers = iter([[PUBLIC], ["10.0.0.5"]])
     monkeypatch.setattr(addresses, "look_up", lambda host, port: next(answers))

@@ -78,10 +78,7 @@ def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_o
 def test_many_questions_at_once_are_one_message_in_a_chat(
     make_order, ana, ben, slack, chatting, count, listed, more
 ):
-    """F30: before, only mails were joined, and a channel got a message for each.
-
-    It fits services that cut at a thousand characters.
-    """
+    """F30: it fits services that cut at a thousand characters."""
     endpoints.switch_mail(ana, on=False)
     endpoints.switch_mail(ben, on=False)
     orders = [drive(make_order(title=f"Order {number}: {'long ' * 30}")) for number in range(count)]
@@ -120,9 +117,7 @@ def test_a_chat_hears_of_no_question_that_was_answered_meanwhile_and_no_words_th
 
 
 def test_what_was_sent_back_before_anybody_was_told_is_told_once(paused, ana):
-    """F30: a run that asks again and again has one open question, and people hear of that one
-    alone.
-    """
+    """F30: people hear of the open question alone."""
     notifications.announce()
     for words in ("shorter", "longer"):
         answer(paused, ana, "revise", words)

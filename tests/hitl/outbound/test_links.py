@@ -66,15 +66,15 @@ def browser(user=None, **kwargs):
     return client
 
 
-@pytest.mark.parametrize("method", ["get", "head", "options"])
 @pytest.mark.parametrize("who", ["nobody", "ana", "ben", "zoe"])
-def test_opening_a_link_changes_nothing(easy, who, method, request):
+def test_opening_a_link_changes_nothing(easy, who, request):
     """F1: scanners and prefetchers open links, whoever they are."""
     client = browser(None if who == "nobody" else request.getfixturevalue(who))
     client.get("/")
     before = rows()
-    for query in ("", "?action=approve&me=yes"):
-        assert getattr(client, method)(link_of("ben") + query).status_code < 500
+    for method in (client.get, client.head, client.options):
+        for query in ("", "?action=approve&me=yes"):
+            assert method(link_of("ben") + query).status_code < 500
     assert rows() == before
 
 
@@ -146,26 +146,24 @@ def test_a_scanner_that_presses_buttons_answers_nothing(easy):
     assert rows() == before
 
 
-@pytest.mark.parametrize(
-    "data",
-    [{}, {"me": "yes"}, {"me": "yes", "action": "nonsense"}, {"me": "yes", "action": "cancel"}],
-)
-def test_what_is_no_answer_of_the_page_is_refused(easy, data):
+def test_what_is_no_answer_of_the_page_is_refused(easy, subtests):
     """To cancel ends everything, so it needs the login."""
     before = rows()
-    assert browser().post(link_of("ben"), data).status_code == 422
+    for data in [
+        {},
+        {"me": "yes"},
+        {"me": "yes", "action": "nonsense"},
+        {"me": "yes", "action": "cancel"},
+    ]:
+        with subtests.test(ascii(data)[:60]):
+            assert browser().post(link_of("ben"), data).status_code == 422
     assert rows() == before
 
 
-def test_no_form_is_taken_from_another_site(easy):
+def test_a_forged_or_cut_off_token_leads_nowhere(easy, subtests):
+    """F2."""
     before = rows()
-    assert browser(enforce_csrf_checks=True).post(link_of("ben"), YES).status_code == 403
-    assert rows() == before
-
-
-@pytest.mark.parametrize(
-    "token",
-    [
+    for token in [
         "x",
         "A" * 43,
         "A" * 42,
@@ -174,18 +172,16 @@ def test_no_form_is_taken_from_another_site(easy):
         "é" * 43,
         "../../admin",
         "A" * 20 + "+" + "A" * 22,
-    ],
-)
-def test_a_forged_or_cut_off_token_leads_nowhere(easy, token):
-    before = rows()
-    for path in (
-        f"/l/{token}",
-        link_of("ben")[:-1],
-        link_of("ben") + "A",
-        link_of("ben").swapcase(),
-    ):
-        for send in (browser().get, lambda at: browser().post(at, YES)):
-            assert send(path).status_code == 404
+    ]:
+        with subtests.test(ascii(token)[:60]):
+            for path in (
+                f"/l/{token}",
+                link_of("ben")[:-1],
+                link_of("ben") + "A",
+                link_of("ben").swapcase(),
+            ):
+                for send in (browser().get, lambda at: browser().post(at, YES)):
+                    assert send(path).status_code == 404
     assert rows() == before
 
 
@@ -263,22 +259,12 @@ def test_a_question_that_was_closed_without_an_answer_says_so(easy):
 
 @pytest.mark.parametrize("who", ["ana", "zoe"])
 def test_somebody_elses_link_is_nobodys_who_is_logged_in(easy, who, request):
-    """F19: passed on, it does not answer in its recipient's name for somebody who is known to be
-    another.
-    """
+    """F19: passed on, it does not answer in its recipient's name."""
     client, before = browser(request.getfixturevalue(who)), None
     client.get("/")
     before = rows()
     for response in (client.get(link_of("ben")), client.post(link_of("ben"), YES)):
         assert (response.status_code, "not yours" in response.content.decode()) == (403, True)
-    assert rows() == before
-
-
-def test_who_was_switched_off_answers_nothing(easy, ben):
-    ben.is_active = False
-    ben.save()
-    before = rows()
-    assert browser().post(link_of("ben"), YES).status_code == 403
     assert rows() == before
 
 

@@ -149,9 +149,7 @@ def test_with_encryption_at_rest_a_mail_tells_no_content(paused):
 
 
 def test_those_who_were_asked_are_told_who_answered_in_the_same_thread_of_mails(paused, ana, ben):
-    """F20: a message whose question was answered elsewhere is followed up; who answered needs no
-    mail about it.
-    """
+    """F20: who answered needs no mail about it."""
     relay()
     asked = next(one for one in mail.outbox if one.to == ["ben@example.org"])
     mail.outbox.clear()
@@ -535,9 +533,7 @@ def test_the_tasks_plan_and_send(paused, monkeypatch):
 
 
 def test_the_relay_finds_what_is_new_by_an_index(paused, django_assert_num_queries):
-    """Cheap however many questions are open: one look, and no query per pause that was
-    announced.
-    """
+    """One look, and no query per pause that was announced."""
     relay()
     with django_assert_num_queries(1):
         notifications.announce()

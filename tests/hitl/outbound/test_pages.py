@@ -243,9 +243,7 @@ def test_the_admin_shows_no_address_and_sends_again_after_asking(root, ana, dead
 def test_a_message_that_failed_is_sent_at_once_and_one_that_nothing_holds_back_is_refused(
     api, ana, dead
 ):
-    """Issue 15, 18: a message that waited for its next try was answered 200, and nothing was
-    changed.
-    """
+    """Issue 15, 18."""
     soon = timezone.now() + dt.timedelta(hours=1)
     Delivery.objects.filter(pk=dead.pk).update(status="queued", attempts=3, next_at=soon)
     again = api(ana).post(f"/api/v1/deliveries/{dead.shown_id}/again")

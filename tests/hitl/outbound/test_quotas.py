@@ -72,9 +72,7 @@ def test_domains_that_operators_name_are_free_for_all(wait, settings, domains, s
 
 
 def test_mail_of_ones_own_words_to_somebody_without_an_account_says_who_sends_it(wait, settings):
-    """It could pass for the company's own word; of the content that others review it says
-    nothing.
-    """
+    """It could pass for the company's own word."""
     settings.WAYSTATION_OUTSIDE_DOMAINS = ["elsewhere.example"]
     wait(question="Your invoice is overdue", content="pay " * 1_000, recipients=[OUTSIDE])
     relay()
@@ -83,6 +81,7 @@ def test_mail_of_ones_own_words_to_somebody_without_an_account_says_who_sends_it
     assert "pay" not in str(letter.body)
 
 
+@pytest.mark.both_databases
 def test_messages_of_ones_own_choice_are_counted_per_hour_and_day(wait, ana, ben, team, settings):
     """People of the system may be named freely, but not flooded."""
     settings.WAYSTATION_MESSAGES_PER_HOUR, settings.WAYSTATION_MESSAGES_PER_DAY = 2, 3

@@ -48,9 +48,7 @@ def test_time_is_told_apart_by_who_had_the_work():
 
 
 def test_the_pause_before_another_try_and_a_timer_are_no_time_at_work():
-    """Before, both counted as work, or as waiting for a turn. Once they are over, the run waits for
-    a worker.
-    """
+    """Once they are over, the run waits for a worker."""
     again = Moment(
         at(70), str(EventKind.LOG), {"step": "work", "code": "tries_again", "seconds": 20}
     )

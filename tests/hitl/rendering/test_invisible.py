@@ -148,9 +148,7 @@ def operator(db):
 
 
 def test_no_page_of_a_review_hides_one(page, asked, ana, operator):
-    """A right-to-left mark in a title, a fact or a patch made a reviewer read another order than
-    the one that was approved.
-    """
+    """A right-to-left mark made a reviewer read another order than was approved."""
     pause = pause_of(asked)
     paths = [
         f"/work-orders/{asked.shown_id}/",

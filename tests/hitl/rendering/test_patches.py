@@ -33,9 +33,7 @@ def rebuilt(reading):
 
 @pytest.mark.parametrize("end", ENDS)
 def test_no_character_but_a_line_feed_ends_a_line(end):
-    """A line with one of these hid the rest of its hunk, and what it said of another file was shown
-    as that file.
-    """
+    """A line with one of these hid the rest of its hunk."""
     crafted = f"+harmless{end}diff --git a/README b/README"
     patch = (
         "diff --git a/pay.py b/pay.py\n--- a/pay.py\n+++ b/pay.py\n@@ -1 +1,2 @@\n keep\n"
@@ -63,9 +61,7 @@ def test_no_character_but_a_line_feed_ends_a_line(end):
     ],
 )
 def test_where_the_patch_is_not_what_git_writes_that_is_said_and_it_is_shown_as_it_is(patch, words):
-    """Lines beyond a hunk's count, and lines of no hunk, were shown as part of one or not at
-    all.
-    """
+    """Lines beyond a hunk's count, and of no hunk."""
     reading = patches.parse(patch)
     assert words in reading.problem
     assert reading.raw == patch[:-1].split("\n")
@@ -85,9 +81,7 @@ LINES = st.lists(PIECES | st.text(max_size=8).map(lambda text: text.replace("\n"
 @given(LINES)
 @example(["diff --git a/x b/x", "@@ -1 +1 @@", "-a", "+b\u2028diff --git a/y b/y"])
 def test_whatever_the_patch_every_line_of_it_is_shown(lines):
-    """P6, for any text: what is rendered, the raw patch where there is a problem included, accounts
-    for every line.
-    """
+    """P6, for any text; the raw patch counts where there is a problem."""
     patch = "".join(f"{line}\n" for line in lines)
     assert rebuilt(patches.parse(patch)) == invisible.lines_of(patch) or not lines
 
@@ -154,9 +148,7 @@ def test_a_long_patch_says_of_each_file_how_much_is_left_out():
 
 @pytest.mark.django_db
 def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that):
-    """The phantom file of a crafted patch stood on the card and on the receipt, its real lines on
-    neither.
-    """
+    """They showed its phantom file."""
     lines = [
         "diff --git a/x b/x",
         "--- a/x",

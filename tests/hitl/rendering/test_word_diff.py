@@ -90,9 +90,7 @@ def test_two_long_texts_without_a_word_in_common_take_no_minutes():
     ],
 )
 def test_a_comparison_ends_at_its_work_and_still_shows_both_texts_whole(before, after):
-    """Two texts of 40 KB with the same words again and again took 45 s of a web worker, for whoever
-    opened the page.
-    """
+    """40 KB of the same words took 45 s of a web worker."""
     work = Counted(limits.DIFF_WORK)
     lines = compare(before, after, work=work)
     assert work.spent <= limits.DIFF_WORK

@@ -22,6 +22,7 @@ from runs.threads.turns import Turn
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
 from tests.databases.whole import file_database as file_database
+from tests.doors.thread_page import url
 from tests.hitl.views.order_pages import ATTACKS, dangerous, text
 from tests.worlds.talking_threads import drive, state_of
 
@@ -100,10 +101,6 @@ def talk(thread, ana):
     return talk
 
 
-def url(thread, tail=""):
-    return f"/threads/{thread.shown_id}/{tail}"
-
-
 def contents(thread):
     return [message.content for message in conversation.of(state_of(thread))]
 
@@ -138,9 +135,7 @@ def test_the_page_shows_bubbles_with_markdown_and_their_tool_cards(page, thread,
 
 
 def test_while_a_run_works_the_page_says_processing_and_takes_no_input(page, thread, ana):
-    """S0-44, 49, 50..52: what streams is there at once, as text, for who reloads or comes on
-    another device.
-    """
+    """S0-44, 49, 50..52: what streams is there at once, as text."""
     run = threads.say(
         thread.pk, Turn(template="chat", input={"input": "trends"}), by=ana, via=Via.REST
     ).run
@@ -166,9 +161,7 @@ def test_while_a_run_works_the_page_says_processing_and_takes_no_input(page, thr
 
 
 def test_a_question_is_in_the_flow_with_its_banner_and_the_loops_before_it(page, thread, ana):
-    """S0-45, 47, 48, 50, 51: the banner is for who arrives, not for who watches or came for the
-    question.
-    """
+    """S0-45, 47, 48, 50, 51: the banner is for who arrives."""
     run = drive(
         threads.say(
             thread.pk, Turn(template="chat", input={"input": "trends"}), by=ana, via=Via.REST
@@ -393,9 +386,7 @@ def old(settings):
 
 
 def test_streamed_text_is_folded_once_its_steps_result_is_kept(thread, talk, old):
-    """S0-19: numbers go from the middle, and every reader of the log is told which, so none thinks
-    that it missed something.
-    """
+    """S0-19: every reader of the log is told which numbers went."""
     run = talk("one")
     first = stream(run)
     stream(run)

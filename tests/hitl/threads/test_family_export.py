@@ -66,9 +66,7 @@ def test_a_family_comes_out_goes_in_and_comes_out_again(document, zoe):
 
 
 def test_an_imported_family_goes_on_as_one(document, zoe):
-    """The step that started its child runs starts them anew, since one of them asks: what a
-    document says of them is no result here.
-    """
+    """What a document says of child runs is no result here: they start anew."""
     thread = bring_in(document, zoe)
     done = [step for step, _ in steps.CALLS].count("a")
     messages.resume(Run.objects.get(thread=thread).pk, by=zoe, via=Via.REST)

@@ -91,9 +91,7 @@ def quietly(operation):
 
 @pytest.mark.parametrize("_turn", range(4))
 def test_an_order_is_cancelled_while_its_children_end_and_are_answered(family, ana, ben, _turn):
-    """F23, F8: all end as cancelled or were done before; no question stays open, no child lives
-    on.
-    """
+    """F23, F8: no question stays open, no child lives on."""
     order = family(asks=3)
     for child in children(order)[:3]:
         advance(child.pk, budget=60)

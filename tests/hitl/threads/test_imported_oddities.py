@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
@@ -30,8 +28,8 @@ from tests.worlds.histories.exported import told as told
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
-EXAMPLES, EVERY = 3, 5
-"""So many drawn documents; and each so many-th of those that hold everything."""
+EVERY = 4
+"""Each so many-th of the documents that hold everything, each time with other values."""
 deep: Any = []
 for _ in range(15):
     deep = [deep]
@@ -62,83 +60,6 @@ KEYS = (
     "on_behalf_of", "feedback", "via", "node_id",
     "completed_nodes", "total_nodes", "imported_at", "cost", "input_tokens",
 )  # fmt: skip
-odd = st.sampled_from(ODD)
-text = st.sampled_from(["", "planning", "\u202e<b>&\t", "x" * 64, "\x1b[31m", "{{ x }}"])
-known = st.sampled_from(["", "planning"])
-count = st.sampled_from([0, 1, 2**31 - 1])
-words = st.fixed_dictionaries(
-    {
-        "node_id": known | known | text,
-        "next_step": known,
-        "title": text,
-        "loop_num": count,
-        "completed_nodes": count,
-        "total_nodes": count,
-    }
-    | {"rows": st.lists(odd, max_size=3)}
-)
-datas = st.dictionaries(st.sampled_from(KEYS), odd, max_size=12)
-events = st.lists(st.tuples(st.sampled_from(EventKind.values), datas), min_size=1, max_size=12)
-usage = st.fixed_dictionaries(
-    {"what": st.just("usage")},
-    optional=dict.fromkeys(("cost", "input_tokens", "run", "thread", "left", "loop"), odd),
-)
-messages = st.lists(
-    st.dictionaries(
-        st.sampled_from(
-            (
-                "id",
-                "role",
-                "content",
-                "run_id",
-                "loop",
-                "tools",
-                "at",
-                "thinking",
-                "left_out",
-                "interrupted",
-            )
-        ),
-        odd,
-    )
-    | st.fixed_dictionaries(
-        {
-            "content": st.just("Hi"),
-            "role": odd,
-            "run_id": odd,
-            "tools": st.just([{"tool": "t", "ms": 10**400, "result": deep}]),
-        }
-    ),
-    max_size=4,
-)
-states = st.fixed_dictionaries(
-    {"messages": messages | odd},
-    optional=dict.fromkeys(
-        ("_resume_context", "decided", "drafts", "agents", "graph_runs", "gathered"), odd
-    ),
-)
-metadatas = st.fixed_dictionaries(
-    {},
-    optional={
-        "outputs": st.dictionaries(
-            st.sampled_from(
-                ("cost", "git_commit_count", "github_pull_request_url", "input_tokens")
-            ),
-            odd,
-        ),
-        "loops": st.dictionaries(st.sampled_from(("planning", "")), st.integers(0, 2**31 - 1)),
-        "report": st.none() | st.dictionaries(st.sampled_from(("content", "facts")), odd),
-        "gather": st.fixed_dictionaries({}, optional={"to": odd, "report": st.none()}),
-        "reason": odd,
-        "git": st.just({"commit": "x", "base": "", "bundle": ""}),
-        "last_pause": text,
-        "blocking_reason": text,
-        "restored_from": odd,
-        "damaged": odd,
-        "error": st.sampled_from(["", "x" * 3_000]),
-        "failure_code": st.sampled_from(["", "expired", "odd"]),
-    },
-)
 
 
 def _made(
@@ -295,6 +216,11 @@ def _turned(turn: int, values: Sequence[Any] = tuple(ODD)) -> tuple[Any, ...]:
         ),
         "report": odds(("content", "facts", "effects"), 1),
         "gather": {"to": values[0], "report": None},
+        "loops": {"planning": 2**31 - 1, "": 0},
+        "git": {"commit": "x", "base": "", "bundle": ""},
+        "error": "x" * 3_000,
+        "failure_code": ("", "expired", "odd")[turn % 3],
+        **dict.fromkeys(("last_pause", "blocking_reason"), "\u202e<b>&\t"),
         **odds(("reason", "restored_from", "damaged"), 2),
     }
     said = {
@@ -310,7 +236,7 @@ def _turned(turn: int, values: Sequence[Any] = tuple(ODD)) -> tuple[Any, ...]:
         state,
         metadata,
         {**said, "completed_nodes": 2**31 - 1, "total_nodes": 1},
-        "active",
+        CheckpointStatus.values[turn // EVERY % len(CheckpointStatus.values)],
     )
 
 
@@ -370,16 +296,6 @@ def test_every_door_shows_what_a_document_holds(told, zoe, api, admin_client):
     for turn in range(0, len(ODD), EVERY):
         look(*_turned(turn))
     look(*_turned(0, ["\x00\ud800"]))  # half a surrogate pair was a 500 wherever a page showed it
-    drawn = given(
-        events, usage, states, metadatas, words, st.sampled_from(CheckpointStatus.values)
-    )(look)
-    settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        phases=[Phase.generate],
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )(drawn)()
 
 
 def _door(path: str, client: Any, page: Client) -> Any:

@@ -128,9 +128,7 @@ def work_off() -> None:
 
 
 def test_no_door_leads_from_an_import_behind_what_it_says_was_approved(imported, api, ana):
-    """Before, her own document ran the reviewed step and what follows it, with no decision of
-    anybody.
-    """
+    """Her own document ran the reviewed step."""
     decisions, client = Decision.objects.count(), api(ana)
     base = f"/api/v1/threads/{imported.shown_id}/runs"
     head = imported.head
@@ -184,9 +182,7 @@ def test_no_door_leads_from_an_import_behind_what_it_says_was_approved(imported,
 
 
 def test_what_was_imported_is_marked_wherever_it_is_shown(imported, api, ana, admin_client):
-    """Before, a page said "Carol approved" of an event that Ana had written, with a link to its
-    receipt.
-    """
+    """A page said "Carol approved" of an event that Ana had written."""
     client, thread = api(ana), imported.shown_id
     events = client.get(f"/api/v1/threads/{thread}/events").json()["results"]
     assert events and all(event["imported"] is True for event in events)

@@ -64,6 +64,7 @@ def test_a_thread_refuses_while_a_run_is_alive_unless_it_says_otherwise(thread, 
     assert not QueuedTurn.objects.exists()
 
 
+@pytest.mark.both_databases
 def test_queued_messages_say_their_place_and_begin_in_order_each_once(thread, ana):
     busy(thread, WhenBusy.QUEUE)
     assert say(thread, "one", ana).how == "started"
@@ -153,9 +154,7 @@ def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its
 
 
 def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread, ana):
-    """Before, what nobody here could do was an error that no look at the line had foreseen, and the
-    line stood still. Its words are kept, so they are English in a page's request, too.
-    """
+    """Its words are kept, so they are English."""
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
     message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
@@ -217,6 +216,7 @@ def test_a_question_that_was_left_alone_is_closed_by_an_interruption(thread, ana
     assert drive(said.run).status == COMPLETED
 
 
+@pytest.mark.both_databases
 def test_a_crash_between_waiting_and_beginning_is_made_good_by_the_sweep(thread, ana, monkeypatch):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
@@ -233,6 +233,7 @@ def test_a_crash_between_waiting_and_beginning_is_made_good_by_the_sweep(thread,
     assert inputs(thread) == ["one", "two"]
 
 
+@pytest.mark.both_databases
 def test_a_line_is_bounded_and_goes_with_its_thread(thread, ana, monkeypatch):
     monkeypatch.setattr(message_queue, "LONGEST", 2)
     busy(thread, WhenBusy.QUEUE)

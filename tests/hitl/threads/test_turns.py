@@ -5,6 +5,7 @@ obeyed to the letter.
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -33,10 +34,9 @@ def test_one_call_with_a_thread_and_new_input_is_all_it_takes(give, thread):
     assert texts(state_of(thread))[0] == "Hello"
 
 
+@pytest.mark.both_databases
 def test_turn_two_holds_the_messages_of_both_turns_and_runs(give, thread):
-    """S1-2..5, S1-11, S1-13, S1-18, S1-23, S0-72, S0-78: after a completed run the input is the
-    next turn, with the accumulated state.
-    """
+    """S1-2..5, S1-11, S1-13, S1-18, S1-23, S0-72, S0-78."""
     give(template="talk", input=say("Hello"))
     said = give(input=say("How are you?"))
     assert (said.how, said.run.definition.template_slug) == ("started", "talk")
@@ -49,9 +49,7 @@ def test_turn_two_holds_the_messages_of_both_turns_and_runs(give, thread):
 
 
 def test_an_interrupted_run_goes_on_at_the_next_step_with_nothing_given(give, thread):
-    """S1-24..26, S1-10, S1-19, C9: interrupted after step 2 it continues at step 3, not at step 2
-    again.
-    """
+    """S1-24..26, S1-10, S1-19, C9: not at step 2 again."""
     said = give(template="talk", input=say("Hello"), interrupt_after=["step2"])
     assert (drive(said.run).status, RAN) == ("paused", ["step1", "step2"])
     again = give()
@@ -131,6 +129,7 @@ def test_new_input_after_a_failure_begins_a_run_and_offers_to_resume(give, threa
     assert "_resume_context" not in state_of(thread)
 
 
+@pytest.mark.both_databases
 def test_a_failure_of_long_ago_is_not_offered(give, thread):
     """S0-77."""
     FAIL.add("step2")
@@ -142,9 +141,7 @@ def test_a_failure_of_long_ago_is_not_offered(give, thread):
 
 
 def test_after_a_completed_run_there_is_nothing_to_go_on_with(give):
-    """S1-8, S1-17, S1-18: nothing given and nothing that follows: said, not run with an old
-    state.
-    """
+    """S1-8, S1-17, S1-18: said, not run with an old state."""
     give(template="talk", input=say("Hello"))
     with pytest.raises(NothingToResume):
         give()
@@ -247,9 +244,7 @@ def test_data_that_does_not_join_is_refused_and_the_question_stays_open(give, th
 
 
 def test_manual_control_wins_entirely(give, thread):
-    """S1-20, S1-22, C24, S1-28: with a step and a state of one's own nothing is loaded and nothing
-    merged.
-    """
+    """S1-20, S1-22, C24, S1-28: nothing is loaded and nothing merged."""
     give(template="talk", input=say("Hello"))
     RAN.clear()
     give(resume_from="step3", input=say("only this"))
@@ -274,10 +269,9 @@ def test_a_step_alone_goes_on_there_with_the_latest_state(give, thread):
     assert texts(state_of(thread))[0] == "Hello"
 
 
+@pytest.mark.both_databases
 def test_any_checkpoint_may_be_gone_on_from(give, thread):
-    """S0-80, S0-11: its own next step follows, its own state is loaded, and what came after it
-    stays in the history.
-    """
+    """S0-80, S0-11: what came after it stays in the history."""
     give(template="talk", input=say("Hello"))
     after_one = Checkpoint.objects.get(thread=thread, node_id="step1")
     RAN.clear()
@@ -309,23 +303,22 @@ def test_the_end_of_a_run_is_no_place_to_go_on_from(give, thread):
         give(checkpoint_id=head_of(thread).pk)
 
 
-@pytest.mark.parametrize(
-    ("turn", "field"),
-    [
+def test_what_cannot_be_meant_is_refused_by_its_field(give, thread, subtests):
+    give(template="talk", input=say("Hello"))
+    cases: list[tuple[Any, ...]] = [
         ({"resume_from": "nowhere"}, "resume_from"),
         ({"interrupt_before": ["nowhere"]}, "interrupt_before"),
         ({"checkpoint_id": ids.new()}, "checkpoint_id"),
         ({"state": {}, "input": {}}, "state"),
         ({"input": {"x": float("nan")}}, "input"),
         ({"input": {}, "template": "repo-tidy"}, "template"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_by_its_field(give, thread, turn, field):
-    give(template="talk", input=say("Hello"))
-    with pytest.raises(InputInvalid) as refused:
-        give(**turn)
-    assert list(refused.value.errors) == [field]
-    assert Run.objects.filter(thread=thread).count() == 1
+    ]
+    for turn, field in cases:
+        with subtests.test(ascii(turn)[:60]):
+            with pytest.raises(InputInvalid) as refused:
+                give(**turn)
+            assert list(refused.value.errors) == [field]
+            assert Run.objects.filter(thread=thread).count() == 1
 
 
 def test_a_checkpoint_of_another_thread_is_refused(give, thread, ana):
@@ -345,6 +338,7 @@ def test_a_state_that_cannot_be_read_is_an_error_and_no_fresh_start(give, thread
     assert Run.objects.filter(thread=thread).count() == 1
 
 
+@pytest.mark.both_databases
 def test_no_second_run_begins_beside_a_live_one(give, thread, ana):
     messages.say(thread.pk, Turn(template="talk", input=say("Hello")), by=ana, via=Via.REST)
     with pytest.raises(ThreadBusy):
@@ -366,6 +360,7 @@ def test_a_stranger_sees_no_thread(give, thread, zoe):
         give(by=zoe, template="talk", input={})
 
 
+@pytest.mark.both_databases
 def test_the_latest_checkpoint_costs_no_search(give, thread, django_assert_num_queries):
     """S1-15, S1-29, S1-30: the thread names it."""
     give(template="talk", input=say("Hello"))

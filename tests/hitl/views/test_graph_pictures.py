@@ -76,6 +76,7 @@ def pages(page: Any, order: Any) -> list[str]:
     return [text(response) for response in shown]
 
 
+@pytest.mark.both_databases
 def test_a_graph_is_drawn_with_where_its_run_stands(page, graph_order, ana):
     order = drive(graph_order("line"))
     assert states(order) == {

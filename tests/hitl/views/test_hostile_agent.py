@@ -76,9 +76,7 @@ def test_a_page_that_fakes_an_approval_and_scripts_changes_nothing_but_a_text(
 
 
 def test_every_tool_that_leaves_the_server_asks_by_itself() -> None:
-    """S2-26: what is neither in the workspace nor of low risk asks, unless a template says
-    otherwise.
-    """
+    """S2-26: unless a template says otherwise."""
     reaching = [
         tool
         for tool in map(tools.find, tools.names())

@@ -197,9 +197,7 @@ def test_arguments_that_were_edited_are_not_dropped(order_that, ana):
 
 @pytest.mark.parametrize("end", ["approve", "cancel", "revise"])
 def test_words_that_came_too_late_are_shown_as_unsent(ruled, ana, ben, end):
-    """Before: a late answer was refused and what was typed with it was gone, unless the next
-    question happened to have a field for it.
-    """
+    """What was typed with a late answer was gone."""
     order = ruled({"edits": True})
     pause = pause_of(order)
     services.decide(pause.pk, Answer(end, Via.REST, feedback="x"), by=ben)
@@ -252,9 +250,7 @@ def test_the_reason_of_a_cancel_that_was_refused_is_shown(ruled, ana):
 
 
 def test_arguments_stand_one_by_one_and_edits_of_a_call_are_counted_and_reset(order_that, ana):
-    """PEERS 9, 10: the button says how many edits it takes along, and each call goes back to what
-    was asked.
-    """
+    """PEERS 9, 10."""
     mail = Call(
         id="mail",
         tool="send_mail",

@@ -93,9 +93,7 @@ def url(order: Any) -> str:
 def test_commits_are_counted_though_no_step_delivers(
     make_order, page, api, ana, tmp_path, made, said
 ):
-    """S4-62: with three steps and no `deliver`, `git_commit_count` was 0 and the page said that
-    nothing was left to commit.
-    """
+    """S4-62: with three steps and no `deliver` it was 0."""
     for slug in ("commit", "look"):
         definitions.edit_step_template(
             f"told-{slug}", title=slug.capitalize(), function=f"told_test.{slug}", config={}
@@ -131,9 +129,7 @@ def test_a_number_that_a_step_told_stands_where_no_commit_was_made(make_order):
     "rules", [{"after": "PT4H"}, {"after": "PT2H", "calendar": "business", "zone": "UTC"}]
 )
 def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api, ben, rules):
-    """S3-9: `GET workflows/<id>` told the old time after an extension, and null under a
-    calendar.
-    """
+    """S3-9: it told the old time after an extension."""
     order = asked(deadline=rules)
     pause = pause_of(order)
     assert pause.deadline_at is not None
@@ -160,12 +156,7 @@ def test_phases_are_words(asked, page):
 
 
 def test_what_ended_says_how_and_where(asked, make_order, page, ana):
-    """Pages said "Expired at executing phase" and "Failed · Executing" of work that nobody executed
-    any more.
-
-    Then "Expired at Plan", with Plan marked as what stopped, though that was done and its approval
-    was what nobody gave.
-    """
+    """ "Expired at executing phase" was said of work that nobody executed any more."""
     late = asked(deadline={"after": "PT1H"})
     fire(pause_of(late).pk, now=timezone.now() + dt.timedelta(hours=2))
     shown = text(page.get(url(late)))
@@ -188,9 +179,7 @@ def test_what_ended_says_how_and_where(asked, make_order, page, ana):
 
 
 def test_a_question_that_a_step_asks_in_its_midst_is_the_steps_own(order_that, page):
-    """Where a template pauses after the step as well, that pause was marked, as if the step were
-    done already.
-    """
+    """The pause after the step was marked."""
 
     def midway(state: State, context: Context) -> Outcome:
         return Ask(
@@ -210,9 +199,7 @@ def test_a_question_that_a_step_asks_in_its_midst_is_the_steps_own(order_that, p
 
 
 def test_what_may_be_undone_is_not_at_work(asked, page, ana):
-    """The next step was told to be at work while the page said that nothing runs; the log named who
-    undid it twice in a line.
-    """
+    """The next step was told to be at work while nothing ran."""
     order = asked(undo=60)
     decision = services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     shown = text(page.get(url(order)))
@@ -227,9 +214,7 @@ def test_what_may_be_undone_is_not_at_work(asked, page, ana):
 
 
 def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
-    """It said “Demo Reviewer answered “answer””, and told an answer that did not fit as if the
-    question were asked for the first time.
-    """
+    """It said “answered “answer””."""
 
     def gate(state: State, context: Context) -> Outcome:
         if "vat_id" in state:
@@ -258,9 +243,6 @@ def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
 
 
 def test_the_form_of_an_order_names_what_its_title_is_made_of(page, templates):
-    """That of a template without a repository promised a title "named after the template and the
-    repository".
-    """
     shown = text(page.get("/work-orders/new?template=writing-quick"))
     assert (
         "Left empty, it is named after the template." in shown
@@ -291,9 +273,6 @@ def test_an_orders_page_calls_its_input_as_the_form_did(make_order, page):
 
 
 def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
-    """A question that a step asked a second time after an answer told "sent back 1 of 3", where
-    nobody can send anything back.
-    """
 
     def twice(state: State, context: Context) -> Outcome:
         return Ask(
@@ -312,9 +291,7 @@ def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_a_page_tells_one_moment(paused, page, ana, monkeypatch):
-    """After a revise without JavaScript the page said "Running" above an open card: the run had
-    paused between two of its reads.
-    """
+    """It said "Running" above an open card: the run had paused between two of its reads."""
     services.decide(pause_of(paused).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     read = services.open_pauses
 
@@ -357,9 +334,7 @@ AT = dt.datetime(2026, 7, 7, 22, 30, 5, tzinfo=dt.UTC)
 
 
 def test_dates_have_one_style(settings):
-    """Three stood beside each other: "7 Jul 2026, 22:30", "7 July 2026" and what Django or the
-    browser made of it.
-    """
+    """Three stood beside each other."""
     with timezone.override("Europe/Berlin"):
         drawn = Template(
             '{% moment at %}|{% moment at "exact" %}|{% moment at "day" %}|{% clock at %}|'
@@ -379,9 +354,7 @@ def test_dates_have_one_style(settings):
 
 
 def test_no_page_writes_a_date_its_own_way():
-    """What a template needs of dates is a tag or a filter of `hitl.templatetags.hitl`; only
-    machines read `date:'c'`.
-    """
+    """Only machines read `date:'c'`."""
     folder = Path(__file__).resolve().parents[3] / "templates"
     own = {
         str(one.relative_to(folder)): found

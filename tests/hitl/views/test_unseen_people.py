@@ -40,9 +40,6 @@ def seen(client, page):
 
 
 def test_deliveries_do_not_tell_who_is_in_a_group(api, page, ana, finance):
-    """Whoever named a group as reviewers read its members off the list of messages, as many as
-    there are.
-    """
     asked(api(ana), reviewers={"groups": ["finance"]})
     assert Delivery.objects.count() == 2
     assert seen(api(ana), page) == [[], False]

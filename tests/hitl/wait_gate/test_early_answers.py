@@ -60,6 +60,12 @@ def order(make_order, ana):
 
     What its steps come to is known, from one like it that is gone.
     """
+    if not CONTENT:
+        learn(make_order, ana)
+    return make_order()
+
+
+def learn(make_order, ana):
     learnt: Any = transaction.atomic()
     learnt._from_testcase = True  # so that the services may open their own transactions in it
     with learnt:
@@ -72,7 +78,6 @@ def order(make_order, ana):
         transaction.set_rollback(True)
     for one in (SEEN, PLAN):
         one["content_digest"] = CONTENT["planning"]
-    return make_order()
 
 
 def sweep(now=None):
@@ -143,9 +148,8 @@ def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
     assert not EarlyAnswer.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("event", "error"),
-    [
+def test_what_does_not_name_a_question_that_may_come_is_not_kept(order, ana, subtests):
+    cases: list[tuple[Any, ...]] = [
         ({"payload": "approve"}, services.NotPaused),
         ({"payload": "approve", "node_id": "no_such_step"}, services.NotPaused),
         ({"payload": "approve", "pause_id": "pse_x"}, services.NotPaused),
@@ -162,12 +166,12 @@ def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
         ),
         ({"payload": {"content_digest": "a" * 64}, "input_type": "approve"}, EarlyVerdict),
         ({"payload": " Approve ", "node_id": "planning", "content_digest": "a" * 64}, EarlyVerdict),
-    ],
-)
-def test_what_does_not_name_a_question_that_may_come_is_not_kept(order, ana, event, error):
-    with pytest.raises(error):
-        send(order.latest_run, ana, **event)
-    assert not EarlyAnswer.objects.exists()
+    ]
+    for event, error in cases:
+        with subtests.test(ascii(event)[:60]):
+            with pytest.raises(error):
+                send(order.latest_run, ana, **event)
+            assert not EarlyAnswer.objects.exists()
 
 
 def test_over_rest_it_is_accepted_not_answered(order, ana, api):
@@ -229,6 +233,7 @@ def test_one_whose_question_never_comes_is_let_go(order, ana):
     assert any("never came" in event.data["message"] for event in Event.objects.filter(kind="log"))
 
 
+@pytest.mark.both_databases
 def test_one_that_waited_too_long_is_let_go(order, ana):
     kept = send(order.latest_run, ana, **PLAN).kept
     sweep(timezone.now() + early_answers.kept_for() - dt.timedelta(minutes=1))
@@ -239,6 +244,7 @@ def test_one_that_waited_too_long_is_let_go(order, ana):
     assert kept.status == "expired"
 
 
+@pytest.mark.both_databases
 def test_so_many_are_kept_and_no_more(order, ana, monkeypatch):
     monkeypatch.setattr(early_answers, "MOST", 2)
     for step in ("planning", "execute"):
@@ -248,6 +254,7 @@ def test_so_many_are_kept_and_no_more(order, ana, monkeypatch):
     assert EarlyAnswer.objects.count() == 2
 
 
+@pytest.mark.both_databases
 def test_who_dies_between_binding_and_giving_leaves_one_that_is_given_once(order, ana):
     """Exactly once: bound to its question, it goes to no other, and `decide` takes it once."""
     kept = send(order.latest_run, ana, **PLAN).kept
@@ -268,6 +275,7 @@ def test_who_dies_between_binding_and_giving_leaves_one_that_is_given_once(order
     assert (kept.status, Decision.objects.count()) == ("taken", 1)
 
 
+@pytest.mark.both_databases
 def test_a_lost_early_answer_is_found_by_the_invariants(order, ana):
     """P2, P3."""
     kept = send(order.latest_run, ana, **PLAN).kept
@@ -313,9 +321,7 @@ def test_a_kept_answer_is_erased_with_its_thread(order, ana):
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_database, order, ana):
-    """The race: the pause commits between the look for it and the keeping, before it, or after it;
-    one decision in each case.
-    """
+    """The pause commits before, between, or after: one decision each."""
     run = Run.objects.get()
     ended = at_once(
         lambda: advance(run.pk, budget=10),
@@ -334,9 +340,7 @@ def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_databa
 def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_moment(
     order, ana, monkeypatch
 ):
-    """The first one was kept when the second was refused by the database, and was taken before that
-    was looked into.
-    """
+    """The first was taken before it was looked into."""
     first = send(order.latest_run, ana, **PLAN).kept
 
     def refused(*args, **kwargs):
@@ -350,12 +354,11 @@ def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_
     assert Decision.objects.count() == 1
 
 
+@pytest.mark.both_databases
 def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(
     order, ana, ben, monkeypatch
 ):
-    """F3: asked and sent back between the look and the keeping; the next round gets nothing of it,
-    not even by a sweep.
-    """
+    """F3: the next round gets nothing of it, not by a sweep either."""
     keep = early_answers._keep
 
     def late(*args, **kwargs):
@@ -408,9 +411,7 @@ def test_a_step_at_work_gets_its_answer_kept_too(order, ana):
 
 
 def test_a_verdict_on_what_nobody_has_seen_is_refused_at_every_route(order, ana, api):
-    """Before, "approve" sent during planning closed the later question 144 ms after it opened, as
-    if somebody had looked at it.
-    """
+    """It closed a question 144 ms after it opened."""
     routes = {
         f"workflows/{order.latest_run.shown_id}/resume": {
             "node_id": "planning",
@@ -428,9 +429,7 @@ def test_a_verdict_on_what_nobody_has_seen_is_refused_at_every_route(order, ana,
 
 @pytest.mark.parametrize("changed", [{"revision": 2}, {"content_digest": "0" * 64}])
 def test_a_verdict_that_names_its_content_is_given_to_that_alone(order, ana, changed):
-    """What was expected came otherwise: the question stays open, and its thread is told of the
-    answer that was not taken.
-    """
+    """The thread is told of the answer that was not taken."""
     kept = send(order.latest_run, ana, **{**bound("planning"), **changed}).kept
     drive(order)
     sweep()
@@ -447,9 +446,7 @@ def test_a_verdict_that_names_its_content_is_given_to_that_alone(order, ana, cha
 
 
 def test_data_that_turn_out_to_be_a_verdict_are_refused_when_the_question_is_there(order_that, ana):
-    """At the door they look like data; the question asks for an approval with data, so somebody has
-    to look first.
-    """
+    """At the door they look like data."""
     asks = Ask(
         question="Pay?",
         report=Report(content="To whom?"),
@@ -484,10 +481,7 @@ def test_a_verdict_on_calls_of_tools_is_never_early(order_that, ana):
 
 
 def test_the_ledger_says_that_an_answer_came_before_its_question(order_that, ana, api, page):
-    """Before, the receipt of an early answer said what its sender "was shown".
-
-    Row, digest, evidence, log, REST and receipt tell.
-    """
+    """Its receipt said what its sender "was shown"."""
     order = order_that(
         lambda state, context: Ask(
             question="Which?",

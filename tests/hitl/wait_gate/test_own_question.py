@@ -91,8 +91,13 @@ def owner_decides(settings):
     settings.WAYSTATION_MCP_OWNER_DECIDES = True
 
 
-@pytest.mark.parametrize("asked_at", VERDICTS)
-@pytest.mark.parametrize("answered_at", ANSWERED_AT)
+@pytest.mark.parametrize(
+    ("asked_at", "answered_at"),
+    [
+        *(("REST", answered_at) for answered_at in ANSWERED_AT),
+        *((asked_at, "the question's own") for asked_at in VERDICTS if asked_at != "REST"),
+    ],
+)
 def test_a_token_answers_nothing_that_it_asked_and_another_one_does(
     asked_at, answered_at, ana, team
 ):

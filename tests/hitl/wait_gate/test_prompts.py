@@ -16,6 +16,7 @@ from runs.models import Pause
 from runs.workflows.base import Ask, Call, Done, Report
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, fresh, pause_of
+from tests.doors.rest import ana_api as ana_api
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
@@ -28,11 +29,6 @@ WAIT = {
     "blocking_reason": "about_to_push",
     "question": "About to push PR #42 — approve?",
 }
-
-
-@pytest.fixture
-def ana_api(ana, api):
-    return api(ana)
 
 
 def told_of(pause):
@@ -63,9 +59,7 @@ def asks_twice(state, context):
 
 
 def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api, api, ana):
-    """S2-19, S2-22: `promptId` could only be an id of ours, and a question's event had no
-    `channel`.
-    """
+    """S2-19, S2-22: `promptId` could only be an id of ours."""
     opened = ana_api.post(
         "/api/v1/workflows/wait", {**WAIT, "prompt_id": "pr-42"}, format="json"
     ).json()
@@ -89,9 +83,7 @@ def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api, api, a
 def test_a_steps_own_question_has_the_name_and_a_late_answer_to_it_meets_no_other(
     order_that, ana_api
 ):
-    """S2-19, F3: an answer to the first question, sent again once the second is open, is not taken
-    for the second.
-    """
+    """S2-19, F3."""
     order = drive(order_that(asks_twice))
     run = order.latest_run.shown_id
     assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0"]
@@ -130,9 +122,7 @@ def test_a_name_that_is_none_is_refused(ana_api, order_that, name):
 
 
 def test_a_wait_without_a_name_has_the_digest_it_had_before_there_were_names():
-    """S2-19: else an engine that asks again after an upgrade would be told that its run waits with
-    another question.
-    """
+    """S2-19: for who asks again after an upgrade."""
     asked = WaitRequest(run_id="r", node_id="n", blocking_reason="b", callback_secret="s")
     later = {"prompt_id", "calls"}
     before = {name: value for name, value in asked.told.items() if name not in later}
@@ -177,9 +167,7 @@ def asks_for(schema):
 
 
 def test_the_printed_word_approves_calls_that_may_be_approved_together(order_that, ana_api):
-    """S2-22: `"response": "approve"` was taken for the data where a question asks about calls, and
-    refused.
-    """
+    """S2-22: it was taken for the data."""
     order = drive(order_that(calls_of(CALLS)))
     answered = respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id)
     assert (answered.status_code, answered.json()["decision"]) == (200, "approve")
@@ -195,9 +183,7 @@ def test_the_printed_word_approves_calls_that_may_be_approved_together(order_tha
 def test_a_word_is_no_data_where_more_than_a_text_is_asked_for(
     order_that, ana_api, word, status, said
 ):
-    """S2-22: `cancel` was refused as if it were the data; what is neither an answer nor the data
-    still is.
-    """
+    """S2-22: `cancel` was refused as if it were the data."""
     order = drive(order_that(asks_for(TWO)))
     response = respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id, word)
     assert response.status_code == status and (not said or response.json()["decision"] == said)

@@ -101,9 +101,7 @@ def test_silence_is_a_no_also_where_no_sweep_looks(token, ben):
 
 
 def test_what_its_own_token_asked_no_token_answers_though_its_person_may(ana, settings):
-    """In an installation of one person the person answers on the page; a token with the scope
-    `write`, which may answer everything else, still does not.
-    """
+    """Nor one with the scope `write`."""
     settings.WAYSTATION_MCP_OWNER_DECIDES = True
     token = ApiToken.make(ana, name="agent", scope="write")[0]
     other = ApiToken.make(ana, name="other", scope="write")[0]

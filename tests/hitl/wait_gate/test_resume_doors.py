@@ -70,9 +70,7 @@ def knock(api, ana, ben):
 def test_whichever_route_is_taken_one_service_decides_and_the_same_comes_of_it(
     make_order, knock, ana, ben, api, monkeypatch
 ):
-    """C11, F4: who was first, what is stored, what the log tells and where the run goes on are the
-    same; the next one is told who won.
-    """
+    """C11, F4: the next one is told who won."""
     real, asked = pauses.take, list[str]()
 
     def decide(answer: Any, standing: Any) -> Any:
@@ -129,9 +127,7 @@ def test_the_route_by_a_checkpoint_asks_again_and_decides_nothing(paused, ana, a
 @pytest.mark.django_db  # Celery runs the checks, which look at the database
 @pytest.mark.one_database
 def test_the_product_stands_on_django_rest_framework_celery_and_channels():
-    """C19: every route of the API is a view of REST framework, every task one of Celery's, every
-    socket a consumer of Channels.
-    """
+    """C19."""
     views: list[Any] = [route.callback for route in urls.urlpatterns]
     assert [view for view in views if not issubclass(view.cls, APIView)] == [] and len(views) > 50
     app.loader.import_default_modules()

@@ -80,9 +80,7 @@ def opened():
 
 
 def test_a_wait_is_opened_answered_and_gone_on_with(engine, ana):
-    """S3-3..9, 13..17, 20, 32, 46, 54: the state comes back with the answer merged into it, and
-    says where to go on.
-    """
+    """S3-3..9, 13..17, 20, 32, 46, 54."""
     made = engine.wait()
     assert made.status_code == 201
     told = made.json()
@@ -139,9 +137,7 @@ def test_no_step_and_no_worker_is_needed_to_wait(engine):
 
 
 def test_the_same_wait_again_is_the_same_answered_or_not(engine):
-    """S3-43: an engine that was killed and asks again under its key gets the wait that it has, with
-    its answer.
-    """
+    """S3-43: for an engine that was killed and asks again under its key."""
     first = engine.wait(key="1")
     again = engine.wait(key="1")
     assert (again.status_code, again.json()) == (200, first.json())
@@ -195,9 +191,7 @@ def test_what_does_not_fit_is_said_per_field_and_asked_again(engine):
 
 
 def test_an_event_sent_again_is_the_same_answer(engine):
-    """S3-43: with and without an id, also through the other route; another answer hears who was
-    first.
-    """
+    """S3-43: with and without an id, also through the other route."""
     engine.wait()
     first = engine.resume(payload=GOOD, sender_metadata={"event_id": "e1"})
     again = engine.resume(payload=GOOD, sender_metadata={"event_id": "e1"})
@@ -263,9 +257,10 @@ def test_a_verdict_is_said_in_several_ways(engine, event, decision):
     assert Decision.objects.get().action == decision
 
 
-@pytest.mark.parametrize(
-    ("event", "status", "code"),
-    [
+def test_what_cannot_be_told_decides_nothing(engine, subtests):
+    engine.wait(required_inputs={})
+    before = rows()
+    cases: list[tuple[Any, ...]] = [
         ({"payload": {}}, 422, "unknown_answer"),
         ({"payload": {"decision": "maybe"}}, 422, "unknown_answer"),
         ({"payload": {"decision": "approve", "other": 1}}, 422, "input_unexpected"),
@@ -274,19 +269,17 @@ def test_a_verdict_is_said_in_several_ways(engine, event, decision):
         ({"payload": "approve", "input_type": "needs_bookkeeper_decision"}, 409, "wrong_question"),
         ({"payload": "approve", "pause_id": "pse_other"}, 409, "wrong_question"),
         ({"payload": "approve", "run_id": "other"}, 400, "invalid"),
-    ],
-)
-def test_what_cannot_be_told_decides_nothing(engine, event, status, code):
-    engine.wait(required_inputs={})
-    before = rows()
-    refused = engine.resume(**event)
-    assert (refused.status_code, refused.json()["code"]) == (status, code)
+    ]
+    for event, status, code in cases:
+        with subtests.test(ascii(event)[:60]):
+            refused = engine.resume(**event)
+            assert (refused.status_code, refused.json()["code"]) == (status, code)
     assert rows() == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
+def test_a_wait_that_cannot_be_asked_is_refused_by_field(engine, subtests):
+    before = rows()
+    cases: list[tuple[Any, ...]] = [
         ({"required_inputs": {"type": "string"}}, "required_inputs"),
         (
             {"required_inputs": {"type": "object", "properties": {"a": {"$ref": "http://x/"}}}},
@@ -312,13 +305,12 @@ def test_what_cannot_be_told_decides_nothing(engine, event, status, code):
             "callback_secret",
         ),
         ({"team": "strangers"}, "team"),
-    ],
-)
-def test_a_wait_that_cannot_be_asked_is_refused_by_field(engine, changes, field):
-    before = rows()
-    refused = engine.wait(**changes)
-    assert (refused.status_code, refused.json()["code"]) == (422, "wait_invalid")
-    assert list(refused.json()["errors"]) == [field]
+    ]
+    for changes, field in cases:
+        with subtests.test(ascii(changes)[:60]):
+            refused = engine.wait(**changes)
+            assert (refused.status_code, refused.json()["code"]) == (422, "wait_invalid")
+            assert list(refused.json()["errors"]) == [field]
     assert rows() == before
 
 
@@ -529,9 +521,7 @@ DOMAINS = {
 
 @pytest.mark.parametrize("reason", DOMAINS)
 def test_any_domain_waits_by_the_same_five_calls(ana, reason):
-    """S3-2, 21, 39, 53, 55: nothing is configured for one; the engine keeps its own state machine
-    and gets the id of the run back.
-    """
+    """S3-2, 21, 39, 53, 55: nothing is configured for one."""
     question, field, value = DOMAINS[reason]
     schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
     wait = primitives.create_checkpoint(
@@ -551,9 +541,7 @@ def test_any_domain_waits_by_the_same_five_calls(ana, reason):
 def test_what_a_long_history_costs_an_engine_that_waits_is_the_answer_alone(
     ana, django_assert_max_num_queries
 ):
-    """S3-40: no transcript goes along: the question, its schema, and what was answered; read in a
-    bounded number of queries.
-    """
+    """S3-40: no transcript goes along."""
     history = [f"message {number}" for number in range(2_000)]
     primitives.create_checkpoint(
         "long",

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from hitl.decisions import services
@@ -18,6 +17,7 @@ from tests.conftest import fresh, kinds, pause_of
 from tests.databases.whole import rows
 from tests.worlds.deadlines import HOUR, at, updates
 from tests.worlds.deadlines import asked as asked
+from tests.worlds.ruled_order import browser
 
 pytestmark = pytest.mark.django_db
 FOUR = {"after": "PT4H"}
@@ -27,12 +27,6 @@ FOUR = {"after": "PT4H"}
 def order(asked):
     """It waits for Ben, who has four hours and is reminded after three."""
     return asked(deadline=FOUR, reminders=["PT3H"], reviewers={"users": ["ben"]})
-
-
-def browser(user):
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def move(user, pause, until, reason="Ana is ill"):

@@ -60,9 +60,7 @@ def whole():
 
 @pytest.mark.parametrize("door", DOORS)
 def test_nothing_that_people_do_is_taken_after_the_deadline(asked, ana, api, door):
-    """Before, every one of these was taken until the sweep came, and with no sweep for ever; an
-    extension even revived the question.
-    """
+    """Each of these was taken until the sweep came; an extension revived the question."""
     order = asked(deadline=FOUR)
     pause = overdue(pause_of(order))
     with pytest.raises(
@@ -81,9 +79,7 @@ def test_nothing_that_people_do_is_taken_after_the_deadline(asked, ana, api, doo
 
 
 def test_rest_and_page_say_which_deadline_it_was_and_what_the_rules_say(asked, ana, api, page):
-    """One code at every route, with the outcome: a program tells it from an answer that somebody
-    else gave.
-    """
+    """One code at every route, with the outcome."""
     routes = {
         "pauses/{pause}/decisions": {"decision": "approve"},
         "work-orders/{order}/resume": {"decision": "approve"},
@@ -152,9 +148,7 @@ def test_a_vote_after_the_deadline_does_not_count(asked, ana, ben):
 
 
 def test_an_answer_is_not_taken_back_once_nobody_could_answer_again(asked, ana):
-    """Before, an undo asked the question once more, with its whole time anew, though that was
-    over.
-    """
+    """An undo asked once more, with its whole time anew."""
     order = asked(deadline=FOUR, undo=600)
     decision = services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     overdue(Pause.objects.get())
@@ -174,9 +168,7 @@ ESCALATE = {
 def test_where_the_rules_ask_further_people_their_answer_counts_and_the_first_ones_are_told(
     asked, ana, ben, zoe, api, door
 ):
-    """The deadline was Ben's; Zoe is asked from then on, whether a sweep has told her yet or
-    not.
-    """
+    """The deadline was Ben's; Zoe is asked from then on, told or not."""
     order = asked(**ESCALATE)
     pause = overdue(pause_of(order))
     assert isinstance(DOORS[door](pause, zoe, api), Decision)
@@ -205,9 +197,7 @@ def test_whoever_may_not_see_a_question_learns_nothing_of_its_deadline(asked, zo
 
 
 def test_the_statement_that_closes_a_question_holds_its_deadline_itself(asked, ana, monkeypatch):
-    """The time may run out between the look and the write: then the write finds nothing, and the
-    rules act.
-    """
+    """The time may run out between the look and the write."""
     order = asked(deadline=FOUR)
     pause = pause_of(order)
     record = pauses._record

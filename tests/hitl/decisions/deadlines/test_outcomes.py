@@ -37,7 +37,7 @@ from tests.worlds.deadlines import fire as fire_one
 from tests.worlds.scripted_step import DOES, state_of
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 FOUR = {"after": "PT4H"}
 SECOND = dt.timedelta(seconds=1)
@@ -51,6 +51,7 @@ def fire(now):
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_a_question_opens_with_its_times(asked):
     """S3-9, F13: the times are columns, and the checkpoint says when it is due."""
     order = asked(
@@ -145,6 +146,7 @@ def broken(now=None):
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_reminders_come_in_time_and_once(asked, ana, ben):
     """P8: not a second early, once however often the sweep looks, and nothing else changes."""
     order = asked(deadline={"after": "P2D"}, reminders=["PT2H", "P1D"])
@@ -167,6 +169,7 @@ def test_reminders_that_were_missed_come_as_one(asked):
     assert [(one["what"], one["instead_of"]) for one in updates(order)] == [("reminded", 3)]
 
 
+@pytest.mark.both_databases
 def test_after_an_outage_past_the_deadline_only_the_deadline_acts(asked):
     """F30: nobody is reminded of what is over."""
     order = asked(
@@ -177,6 +180,7 @@ def test_after_an_outage_past_the_deadline_only_the_deadline_acts(asked):
     assert fresh(order).latest_run.status == "expired"
 
 
+@pytest.mark.both_databases
 def test_a_stage_of_the_escalation_asks_further_people(asked, ana, ben, zoe):
     """S3-47, C21."""
     boss = User.objects.create_user("boss")
@@ -213,11 +217,9 @@ def test_rules_without_a_deadline_remind_and_escalate_all_the_same(asked, zoe):
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_what_nobody_answers_expires(asked, ana):
-    """P8, F29, S3-42, SPEC: expired is not rejected.
-
-    The row, the log, the checkpoint and the order say so, and no decision does.
-    """
+    """P8, F29, S3-42, SPEC: expired is not rejected, and no decision says so."""
     order = asked(deadline=FOUR)
     pause = pause_of(order)
     fire(at(pause, 4) - SECOND)
@@ -262,6 +264,7 @@ def test_silence_cancels_where_the_template_says_so(asked):
     assert broken(at(pause, 5)) == set()
 
 
+@pytest.mark.both_databases
 def test_silence_approves_only_where_the_template_says_so(asked):
     """C21: nobody decided, and the trail says it."""
     order = asked(deadline={**FOUR, "outcome": "approve"})
@@ -340,11 +343,10 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
     assert [one["what"] for one in updates(order)] == ["escalated", "escalated"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("moved", ["its deadline", "its stage"])
 def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
-    """P8: it looked, then somebody gave more time, or further people were asked; then it acts on
-    what it saw.
-    """
+    """P8: it looked, then somebody gave more time, or further people were asked."""
     pause = pause_of(order := asked(deadline=FOUR))
     seen = Pause.objects.answerable().get(pk=pause.pk)
     if moved == "its deadline":
@@ -512,10 +514,9 @@ def test_one_question_whose_rules_fail_holds_up_no_other(asked, monkeypatch):
     assert fresh(bad).latest_run.status == "expired"
 
 
+@pytest.mark.both_databases
 def test_what_a_deadline_costs_does_not_grow_with_what_is_open(asked, monkeypatch):
-    """Statements, since seconds depend on the machine: so many for each question that is due, none
-    for the others.
-    """
+    """Statements: so many for each question that is due, none for the others."""
     orders = [asked(deadline=FOUR) for _ in range(8)]
     Pause.objects.filter(run__thread=orders[0].thread_id).update(
         next_at=timezone.now() + dt.timedelta(days=30)
@@ -544,9 +545,7 @@ def test_a_batch_is_bounded(asked):
 
 
 def test_a_reminder_looks_nobody_up_twice(asked):
-    """Who may answer, and where they are told, is the same for many questions: read once for a
-    batch.
-    """
+    """Who may answer, and where they are told, is read once for a batch."""
     orders = [asked(deadline=FOUR, reminders=["PT1H"]) for _ in range(3)]
     now = at(pause_of(orders[-1]), 1)
     with CaptureQueriesContext(connection) as queries:
@@ -556,6 +555,7 @@ def test_a_reminder_looks_nobody_up_twice(asked):
     assert [len(updates(order)) for order in orders] == [1, 1, 1]
 
 
+@pytest.mark.both_databases
 def test_reminders_and_escalations_of_a_batch_are_written_together(asked, zoe):
     """Statements: none more for each further question, and each is told in its own log."""
     stages = [{"after": "PT6H", "users": ["zoe"]}]
@@ -578,6 +578,7 @@ def test_reminders_and_escalations_of_a_batch_are_written_together(asked, zoe):
         assert pause_of(order).deadline_at == now + 4 * HOUR
 
 
+@pytest.mark.both_databases
 def test_sweeps_that_begin_at_different_places_share_what_is_due(asked):
     orders = [asked(deadline=FOUR) for _ in range(4)]
     assert outcomes.fire_due(now=at(pause_of(orders[-1]), 4), limit=1, share=0.5) == 1
@@ -607,6 +608,7 @@ def test_the_sweep_is_on_the_timer_and_lets_what_is_due_act(
 # --------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_the_database_lets_nothing_expire_early(asked, paused):
     """P8 as a constraint."""
     pause = pause_of(asked(deadline=FOUR))
@@ -617,6 +619,7 @@ def test_the_database_lets_nothing_expire_early(asked, paused):
         Pause.objects.filter(pk=pause.pk).update(deadline_at=at(pause, 9))
 
 
+@pytest.mark.both_databases
 @pytest.mark.usefixtures("unguarded")
 def test_only_the_rules_decide_as_nobody(paused, ana):
     services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
@@ -625,12 +628,14 @@ def test_only_the_rules_decide_as_nobody(paused, ana):
             Decision.objects.update(**change)
 
 
+@pytest.mark.both_databases
 def test_what_is_due_and_untouched_is_found(asked):
     pause = pause_of(asked(deadline=FOUR))
     assert broken(at(pause, 4)) == set()
     assert broken(at(pause, 4.1)) == {"deadline_not_met"}
 
 
+@pytest.mark.both_databases
 def test_an_expired_question_and_its_run_go_together(asked):
     order = asked(deadline=FOUR)
     pause = pause_of(order)
@@ -642,6 +647,7 @@ def test_an_expired_question_and_its_run_go_together(asked):
     assert "expired_without_its_question" in broken(at(pause, 4))
 
 
+@pytest.mark.both_databases
 def test_a_decision_of_rules_that_do_not_decide_is_found(asked):
     order = asked(deadline={**FOUR, "outcome": "approve"})
     fire(at(pause_of(order), 4))

@@ -61,6 +61,7 @@ def since(pause, name, hours):
     return due_times.of_stages(pause)[name] - hours * HOUR
 
 
+@pytest.mark.both_databases
 def test_the_first_open_stage_says_when_the_question_is_due(asked, people):
     pause = pause_of(asked(stages=[LEGAL, FINANCE, CFO], deadline=DAY))
     assert due_times.of_stages(pause) == {"legal": at(pause, 4), "finance": at(pause, 6)}
@@ -97,6 +98,7 @@ def test_without_a_deadline_of_the_question_a_stage_may_have_none_or_the_only_on
     assert broken() == {}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("outcome", "status"), [("expire", "expired"), ("cancel", "cancelled"), ("approve", "answered")]
 )
@@ -128,6 +130,7 @@ def test_a_late_stage_escalates_and_all_open_stages_get_as_long_as_the_question_
     assert pause.status == "expired"
 
 
+@pytest.mark.both_databases
 def test_who_moves_the_deadline_moves_each_that_comes_before_it(asked, people):
     pause = pause_of(asked(stages=[LEGAL, FINANCE, CFO], deadline=DAY))
     changes.extend(pause.pk, by=people["lea"], until=at(pause, 7), reason="holidays")
@@ -220,6 +223,7 @@ def test_the_card_and_rest_tell_when_each_stage_is_due(asked, people):
     assert [at and dt.datetime.fromisoformat(at) for _, at in told] == due
 
 
+@pytest.mark.both_databases
 def test_a_question_that_is_due_at_another_time_than_its_stage_is_found(asked, people):
     pause = pause_of(asked(stages=[LEGAL, FINANCE]))
     Pause.objects.filter(pk=pause.pk).update(deadline_at=at(pause, 5))

@@ -81,18 +81,23 @@ def turns(thread):
     }
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["step", "step and input", "step and state", "checkpoint and step", "checkpoint, step, input"],
-)
-@pytest.mark.parametrize("who", ["ana", "ben", "admin_user"])
-def test_nobody_begins_behind_a_step_that_has_to_be_approved(refused, how, who, request):
+def test_nobody_begins_behind_a_step_that_has_to_be_approved(
+    refused, ana, ben, admin_user, subtests
+):
     """P6: neither who asked, nor who reviews (the step asks him), nor an administrator."""
-    by = request.getfixturevalue(who)
     before = rows()
-    with pytest.raises(ReviewStands) as error:
-        messages.say(refused.pk, turns(refused)[how], by=by, via=Via.REST)
-    assert (error.value.code, "step2" in str(error.value)) == ("review_stands", True)
+    for how in [
+        "step",
+        "step and input",
+        "step and state",
+        "checkpoint and step",
+        "checkpoint, step, input",
+    ]:
+        for by in (ana, ben, admin_user):
+            with subtests.test(f"{how}, {by}"):
+                with pytest.raises(ReviewStands) as error:
+                    messages.say(refused.pk, turns(refused)[how], by=by, via=Via.REST)
+                assert (error.value.code, "step2" in str(error.value)) == ("review_stands", True)
     assert rows() == before
 
 
@@ -128,9 +133,7 @@ def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(
 def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_is(
     reviewed, ana, ben
 ):
-    """S0-11, S0-80: what Ben approved, and nothing else; with input of one's own it is another
-    thing.
-    """
+    """S0-11, S0-80: with input of one's own it is another thing."""
     services.decide(Pause.objects.get().pk, Answer("approve", Via.PAGE), by=ben)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active").pk
@@ -147,9 +150,7 @@ def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_
 
 
 def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
-    """An edited state behind the review is nobody's approved one; the approved one may be
-    forked.
-    """
+    """An edited state behind the review is nobody's approved one."""
     services.decide(Pause.objects.get().pk, Answer("approve", Via.PAGE), by=ben)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active")

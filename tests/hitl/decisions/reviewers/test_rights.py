@@ -85,9 +85,7 @@ def thread_of_zoe(zoe):
 
 
 def test_what_was_put_in_line_is_asked_when_its_turn_comes(zoe, team, thread_of_zoe):
-    """Before, a message that waited would have begun by a template that was taken from its sender
-    meanwhile.
-    """
+    """The template may have been taken from its sender meanwhile."""
     run = turns.invoke(thread_of_zoe.pk, Turn(template="writing", input={}), by=zoe)
     turn = message_queue.put(thread_of_zoe.pk, Turn(input={"input": "later"}), by=zoe)
     restrict("writing", team)
@@ -215,9 +213,7 @@ def branches(bare):
 
 
 def test_a_strangers_unreviewed_commits_are_not_pushed(bare, zoe, ana):
-    """Before, a stranger pushed eleven commits that nobody had seen, with the template that does
-    not ask.
-    """
+    """A stranger pushed eleven, with the template that does not ask."""
     words = refused(order(zoe, bare, push=True), 403, "delivery_unreviewed")
     assert "asks anybody before the work is pushed" in words
     assert "Order by a template that asks" in words

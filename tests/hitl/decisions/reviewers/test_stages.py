@@ -10,7 +10,7 @@ import pytest
 
 from checkpoints.database import clock
 from checkpoints.models import Event
-from hitl.decisions import claims, notifications, services, undo
+from hitl.decisions import claims, notifications, services
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.outsiders import Outsider
@@ -281,17 +281,6 @@ def test_an_expiry_in_the_second_stage_ends_the_run_and_keeps_who_had_approved(r
     runs.retry(order.pk, by=order.created_by)
     again = pause_of(order)
     assert (again.approvals, waits_for(people)) == (0, {"lea", "lou", "fin"})
-
-
-def test_an_answer_that_is_taken_back_begins_all_stages_anew(ruled, people):
-    order = ruled({**STAGES, "undo": 600})
-    pause = pause_of(order)
-    for name in ("lea", "fin"):
-        services.decide(pause.pk, answer(pause), by=people[name])
-    decision = services.decide(pause.pk, answer(pause), by=people["carl"])
-    undo.undo(decision.pk, by=people["carl"], via=Via.REST)
-    assert waits_for(people) == {"lea", "lou", "fin"}
-    assert broken() == {}
 
 
 def test_the_next_stage_is_told_when_its_turn_begins(ruled, people, now):

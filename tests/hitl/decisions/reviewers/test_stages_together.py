@@ -29,7 +29,7 @@ from tests.worlds.people import person
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def even(number: int) -> int:
@@ -112,6 +112,7 @@ def test_a_part_is_judged_by_itself_before_the_others_are_there(pause, people):
     assert Pause.objects.get().attempts == 2
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("first", ["legal", "finance"])
 def test_the_whole_is_judged_with_the_last_part_and_nothing_is_lost(pause, people, first):
     parts = {"legal": ("lea", TERMS), "finance": ("fin", {"finance": {"amount": 12}})}
@@ -191,6 +192,7 @@ def test_who_answers_from_outside_hears_of_the_whole_too(ruled, people, monkeypa
     assert Decision.objects.get().payload["finance"] == {"amount": 2}
 
 
+@pytest.mark.both_databases
 def test_two_last_parts_at_once_never_make_a_whole_that_does_not_fit(
     transactional_db, file_database, ruled, people, monkeypatch
 ):
@@ -206,6 +208,7 @@ def test_two_last_parts_at_once_never_make_a_whole_that_does_not_fit(
     assert broken() == {}
 
 
+@pytest.mark.both_databases
 def test_two_parts_at_once_that_fit_are_both_kept(
     transactional_db, file_database, ruled, people, monkeypatch
 ):

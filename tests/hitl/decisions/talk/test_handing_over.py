@@ -49,6 +49,7 @@ def handed(by: User, pause, to: str = "carl", reason: str = "I am away"):
     )
 
 
+@pytest.mark.both_databases
 def test_the_colleague_answers_in_ones_place_and_both_names_are_recorded(asked, ana, carl):
     assert list(changes.inbox(carl)) == []
     answer = handed(ana, asked)
@@ -164,6 +165,7 @@ def test_it_is_no_way_round_four_eyes(ruled, ana, ben, carl):
         services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
 
 
+@pytest.mark.both_databases
 def test_one_person_votes_once_however_many_hand_over_to_them(ruled, ana, ben, carl):
     carl.groups.add(*ben.groups.all())
     pause = pause_of(ruled({"reviewers": {"users": ["ana", "ben"]}, "quorum": 2}))
@@ -205,6 +207,7 @@ def test_the_page_hands_over_and_takes_back_without_javascript(asked, ana, carl)
     assert "You asked" not in browser(ana).get(order).content.decode()
 
 
+@pytest.mark.both_databases
 def test_it_goes_with_its_thread(asked, ana, carl):
     handed(ana, asked)
     services.decide(asked.pk, Answer("cancel", Via.PAGE), by=ana)

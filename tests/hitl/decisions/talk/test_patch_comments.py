@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,7 @@ def pause(order) -> Pause:
     return pause_of(order)
 
 
+@pytest.mark.both_databases
 def test_a_comment_at_a_line_goes_back_with_revise_and_names_its_place(order, pause, ana, ben):
     """Issue 19: by page and REST; the step is told file and line, and so is the ledger."""
     url = f"/pauses/{pause.shown_id}/comment"
@@ -54,28 +56,31 @@ def test_a_comment_at_a_line_goes_back_with_revise_and_names_its_place(order, pa
     assert places == [("x", 1, "new"), ("x", 1, "old"), ("", None, "")]
 
 
-@pytest.mark.parametrize(
-    ("about", "words"),
-    [
+def test_a_place_that_the_patch_does_not_show_is_refused(pause, ana, subtests):
+    """Before there were places. The page keeps what was typed."""
+    cases: list[tuple[Any, ...]] = [
         ({"path": "y"}, "no such file"),
         ({"line": 2}, "line"),
         ({"line": 0}, "line"),
         ({"side": "up"}, "side"),
         ({"path": ""}, "no such file"),
-    ],
-)
-def test_a_place_that_the_patch_does_not_show_is_refused(pause, ana, about, words):
-    """Before there were places. The page keeps what was typed."""
-    refused = rest(ana).post(
-        f"/api/v1/pauses/{pause.shown_id}/comments", {"text": "Hm", **AT, **about}, format="json"
-    )
-    assert refused.status_code in {400, 422}
-    assert words in refused.content.decode()
-    if about != {"path": ""}:  # where a form names no file, its comment is about the whole
-        page = browser(ana).post(f"/pauses/{pause.shown_id}/comment", {"text": "Hm", **AT, **about})
-        assert page.status_code == 422
-        assert "Hm" in page.content.decode()
-    assert not Comment.objects.exists()
+    ]
+    for about, words in cases:
+        with subtests.test(ascii(about)[:60]):
+            refused = rest(ana).post(
+                f"/api/v1/pauses/{pause.shown_id}/comments",
+                {"text": "Hm", **AT, **about},
+                format="json",
+            )
+            assert refused.status_code in {400, 422}
+            assert words in refused.content.decode()
+            if about != {"path": ""}:  # where a form names no file, its comment is about the whole
+                page = browser(ana).post(
+                    f"/pauses/{pause.shown_id}/comment", {"text": "Hm", **AT, **about}
+                )
+                assert page.status_code == 422
+                assert "Hm" in page.content.decode()
+            assert not Comment.objects.exists()
 
 
 def test_a_question_without_a_patch_has_no_lines(paused, ana):
@@ -85,6 +90,7 @@ def test_a_question_without_a_patch_has_no_lines(paused, ana):
     assert refused.status_code == 422
 
 
+@pytest.mark.both_databases
 def test_files_seen_are_kept_for_each_person_and_over_revisions(order, pause, ana, ben, zoe):
     """Issue 19: a file that reads the same in the next revision is seen still."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.test import Client
 
 from checkpoints.events import log
 from checkpoints.models import EventKind
@@ -69,14 +68,6 @@ def test_it_is_a_file_of_lines_or_of_json_objects(order, page):
     rows = [json.loads(row) for row in page.get(f"{address}?as=jsonl").content.splitlines()]
     assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
     assert len(rows) >= 600
-
-
-def test_a_stranger_finds_no_log(order, zoe):
-    """Objects out of sight are 404."""
-    stranger = Client()
-    stranger.force_login(zoe)
-    for tail in ("log", "log/download"):
-        assert stranger.get(f"/threads/{order.thread.shown_id}/{tail}").status_code == 404
 
 
 def test_the_timeline_has_three_densities_and_a_link_for_each_event(make_order, page):

@@ -77,15 +77,27 @@ def test_an_order_without_child_runs_has_no_such_part(page, paused):
     assert 'data-live="children"' in shown  # it may get some
 
 
-def test_the_page_lists_the_child_runs_and_who_asks(page, asking):
-    """S4-5."""
-    part = listed(text(page.get(url(asking))))
+def test_the_page_lists_the_child_runs_and_the_oldest_question_is_on_its_card(page, asking):
+    """S4-5: the others are links, and the order's progress stays at the step that gathers."""
+    shown = text(page.get(url(asking)))
+    assert "<b>draft</b> asks" in card(shown)
+    assert "2 more questions of this order" in shown
+    assert "Ends this child run; the order then fails." in card(shown)
+    assert "Are you sure you want to cancel the child run draft?" in card(shown)
+    assert f"/pauses/{asked('draft').shown_id}/cancel" in card(shown)
+    steps = shown.split('data-live="steps"')[1].split("</ol>")[0]
+    assert re.findall(r'<li class="(\w+)(?: person)?"[^>]*><span>(\w+)</span>', steps) == [
+        ("done", "Plan"), ("now", "Crew"), ("todo", "Finish"),
+    ]  # fmt: skip
+    assert "waiting for a person" in steps
+    part = listed(shown)
     assert re.findall(r"<b>(\w+)</b>", part) == ["draft", "figures", "critique", "index"]
     assert part.count("Asks: ") == 3
     assert part.count("Waiting for Plan Approval") == 3
     assert "shown above" in part
     assert "Completed" in part
-    assert f"?pause={asked('figures').shown_id}" in part
+    for name in ("figures", "critique"):
+        assert f"{url(asking)}?pause={asked(name).shown_id}" in part
 
 
 def test_nested_child_runs_stand_under_the_one_they_run_for(page, crew):
@@ -148,12 +160,13 @@ def test_the_time_in_which_an_order_waits_for_child_runs_is_told_apart(page, ana
     assert "Waiting for child runs" in shown
 
 
-def test_the_oldest_question_is_on_the_card_and_the_others_are_links(page, asking):
-    shown = text(page.get(url(asking)))
-    assert "<b>draft</b> asks" in card(shown)
-    assert "2 more questions of this order" in shown
-    for name in ("figures", "critique"):
-        assert f"{url(asking)}?pause={asked(name).shown_id}" in shown
+def test_a_choice_that_makes_no_sense_shows_the_oldest(page, asking, crew):
+    """Nor is a question of another order shown here."""
+    worked(crew([sub("other", **ASKING)]))
+    for odd in ("x", "pse_1", "\x00", "pse_" + "z" * 26, asked("crew").shown_id):
+        response = page.get(url(asking), {"pause": odd})
+        assert response.status_code == 200
+        assert "<b>draft</b> asks" in card(text(response)), odd
 
 
 def test_a_question_can_be_chosen_and_the_live_part_keeps_the_choice(page, asking):
@@ -175,21 +188,6 @@ def test_a_question_that_was_answered_meanwhile_gives_way_to_the_next(page, aski
     assert "not open any more" in shown
     assert "<b>draft</b> asks" in card(shown)
     assert f'data-page="{url(asking)}"' in shown
-
-
-@pytest.mark.parametrize("odd", ["x", "pse_1", "\x00", "pse_" + "z" * 26])
-def test_a_choice_that_makes_no_sense_shows_the_oldest(page, asking, odd):
-    response = page.get(url(asking), {"pause": odd})
-    assert response.status_code == 200
-    assert "<b>draft</b> asks" in card(text(response))
-
-
-def test_a_question_of_another_order_is_not_shown_here(page, asking, crew):
-    other = worked(crew([sub("other", **ASKING)]))
-    response = page.get(
-        url(asking), {"pause": Pause.objects.open().get(run__work_order=other).shown_id}
-    )
-    assert "<b>draft</b> asks" in card(text(response))
 
 
 def test_an_answer_leads_back_to_the_order_and_its_next_question(page, asking):
@@ -233,21 +231,6 @@ def test_the_card_speaks_of_the_childs_own_steps(page, crew):
     assert "This child run is complete." in card(text(page.get(url(order))))
 
 
-def test_the_orders_progress_stays_at_the_step_that_gathers(page, asking):
-    shown = text(page.get(url(asking))).split('data-live="steps"')[1].split("</ol>")[0]
-    assert re.findall(r'<li class="(\w+)(?: person)?"[^>]*><span>(\w+)</span>', shown) == [
-        ("done", "Plan"), ("now", "Crew"), ("todo", "Finish"),
-    ]  # fmt: skip
-    assert "waiting for a person" in shown
-
-
-def test_cancel_on_a_childs_card_says_that_the_order_fails(page, asking):
-    shown = text(page.get(url(asking)))
-    assert "Ends this child run; the order then fails." in card(shown)
-    assert "Are you sure you want to cancel the child run draft?" in card(shown)
-    assert f"/pauses/{asked('draft').shown_id}/cancel" in card(shown)
-
-
 def test_cancel_on_the_card_of_an_optional_child_says_that_the_order_goes_on(page, crew, ana):
     order = worked(crew([sub("extra", **ASKING), sub("main")], parallel=True, on_failure="collect"))
     assert "Ends this child run; the order goes on without it." in card(text(page.get(url(order))))
@@ -287,6 +270,7 @@ def test_without_javascript_cancel_asks_first_and_asking_changes_nothing(page, a
 
 
 def test_the_whole_order_can_be_cancelled_while_its_child_runs_work_or_ask(page, crew, asking):
+    """F23."""
     assert "Cancel this order" in text(page.get(url(asking)))
     working = crew([sub("one"), sub("two")], parallel=True)
     advance(working.latest_run_id, budget=60)

@@ -17,9 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_page_ends_where_its_messages_are_long(page, thread, ana):
-    """P12: two hundred messages of any length stood on one page, each of them rendered; and the
-    newest would be those that there is no work left for.
-    """
+    """P12: two hundred messages of any length stood on one page."""
     content = "*said* " * (chat.CHARACTERS // 7 // 3)
     said = [
         {"id": f"m{number}", "role": "user", "content": f"Number {number}. {content}"}
