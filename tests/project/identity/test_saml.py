@@ -24,7 +24,7 @@ from tests.servers.private import free_port
 from tests.servers.providers import HERE, SamlProvider
 
 pytestmark = pytest.mark.django_db
-ROUNDS = 300
+ROUNDS = 150
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,6 @@ def inside(client):
     return client.get("/account/").status_code == 200
 
 
-@pytest.mark.both_databases
 def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(provider, settings):
     """As with OpenID Connect: added, removed and left alone, each with a record."""
     ops, qa, local = (Group.objects.create(name=name) for name in ("ops", "qa", "local"))
