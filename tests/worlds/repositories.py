@@ -1,7 +1,10 @@
 """Real git repositories and real workspaces for tests; nothing here is a stand-in."""
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,10 +47,19 @@ def git(folder: Path, *arguments: str, fine: bool = True) -> str:
     return os.fsdecode(done.stdout).strip()
 
 
+_made: dict[tuple[object, ...], Path] = {}
+"""What a repository is made of → one that this process made, to be copied."""
+
+
 def make_repository(folder: Path, files: Mapping[str, str | bytes], branch: str = "main") -> Path:
-    folder.mkdir(parents=True)
-    git(folder, "init", "-q", "-b", branch)
-    return add_commit(folder, files)
+    made_of = (branch, *files.items())
+    if made_of not in _made:
+        place = Path(tempfile.mkdtemp(prefix="waystation-repository-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        git(place, "init", "-q", "-b", branch)
+        _made[made_of] = add_commit(place, files)
+    shutil.copytree(_made[made_of], folder, symlinks=True)
+    return folder
 
 
 def add_commit(folder: Path, files: Mapping[str, str | bytes]) -> Path:

@@ -225,17 +225,15 @@ def test_a_forge_that_is_away_is_tried_again_and_one_that_is_asked_too_much_is_l
     assert order.status == "completed" and len(forge.pulls) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "code"), [(500, "forge_away"), (429, "forge_limit"), (403, "forge_refused")]
-)
-def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, ana, status, code):
-    forge.git_status = status
+def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, ana):
     services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
-    order = settled(waiting)
-    assert (order.status, order.latest_run.failure_code) == ("failed", code)
-    assert "commits are kept" in order.latest_run.error and TOKEN not in order.latest_run.error
+    for status, code in ((500, "forge_away"), (429, "forge_limit"), (403, "forge_refused")):
+        forge.git_status = status
+        order = settled(waiting)
+        assert (order.status, order.latest_run.failure_code) == ("failed", code)
+        assert "commits are kept" in order.latest_run.error and TOKEN not in order.latest_run.error
+        runs.retry(order.pk, by=ana)
     forge.git_status = 0
-    runs.retry(order.pk, by=ana)
     order = drive(order)
     assert order.status == "completed" and len(forge.open) == 1
 
