@@ -101,7 +101,7 @@ moves = st.tuples(updates, st.integers(0, 30))
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(moves, min_size=1, max_size=30))
 def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):

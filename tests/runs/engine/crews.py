@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from hitl.decisions import services
@@ -88,6 +89,8 @@ def crew(make_order):
 
     PLAYS.clear()
     yield make
+    if connection.vendor == "sqlite":
+        return  # a third of each test; that the promises are asked alike there has its own tests
     late = [result for result in invariants.check(now=timezone.now(), deep=True) if result.count]
     assert late == [], [(one.invariant.code, one.ids) for one in late]
 

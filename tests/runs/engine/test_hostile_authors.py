@@ -187,7 +187,11 @@ FAILS = {
 }
 
 
-@pytest.mark.parametrize("name", FAILS)
+LEAVE_A_TRANSACTION = ("transaction", "own-words", "by-hand")
+ONE = pytest.mark.one_database
+
+
+@pytest.mark.parametrize("name", LEAVE_A_TRANSACTION)
 def test_a_hostile_step_fails_its_own_run_and_no_other(order_that, make_order, name):
     """P12, F14: most of these left the worker with a traceback, and the run was lost again and
     again until it was an incident; an open transaction took the runs of others along.
@@ -207,6 +211,22 @@ def _seen(order, other):
     return run.status, run.failure_code, run.error, fresh(other).status
 
 
+@ONE
+def test_one_worker_gets_through_all_of_them_and_then_does_what_is_anothers(order_that, make_order):
+    """P12, F14."""
+    found, wanted = {}, {}
+    for name, (step, code, words) in FAILS.items():
+        order = order_that(step)
+        assert advance(order.latest_run.pk, budget=60) == [], name
+        run = fresh(order).latest_run
+        found[name] = run.status, run.failure_code, bool(re.search(words, run.error))
+        wanted[name] = "failed", code, True
+    assert found == wanted
+    assert drive(make_order("writing-quick")).status == "completed"
+    assert broken() == {}
+
+
+@ONE
 @pytest.mark.parametrize("limit", [None, 5])
 def test_a_step_with_a_time_limit_is_no_way_around(order_that, make_order, limit):
     """P12."""
@@ -257,9 +277,13 @@ def runs_a_loop(state, context):
 @pytest.mark.usefixtures("as_it_was")
 @pytest.mark.parametrize(
     "does",
-    [moves_away, empties_the_environment, lowers_the_limit, closes_the_connection, closes_all,
-     runs_a_loop],
-)  # fmt: skip
+    [
+        *(pytest.param(does, marks=ONE) for does in (moves_away, empties_the_environment)),
+        *(pytest.param(does, marks=ONE) for does in (lowers_the_limit, runs_a_loop)),
+        closes_the_connection,
+        closes_all,
+    ],
+)
 def test_what_a_step_does_to_its_process_hurts_no_run(order_that, make_order, does):
     """P12."""
 
@@ -300,6 +324,7 @@ def test_a_thread_that_outlives_its_step_and_its_run_writes_nothing_more(order_t
     assert drive(other).status == "completed"
 
 
+@ONE
 def test_an_error_of_millions_of_characters_is_kept_in_part(order_that, make_order):
     """P12: lists of runs show it."""
     order = order_that(raising(ValueError("x" * 3_000_000)))
@@ -308,6 +333,7 @@ def test_an_error_of_millions_of_characters_is_kept_in_part(order_that, make_ord
     assert drive(make_order("writing-quick")).status == "completed"
 
 
+@ONE
 @pytest.mark.parametrize("end", [SystemExit(-241), KeyboardInterrupt(), ProcessEnds()])
 def test_the_end_of_a_process_is_no_failure_of_the_step(order_that, end):
     """P12: a worker's child leaves with a code below 0 where it got a signal."""
@@ -317,6 +343,7 @@ def test_the_end_of_a_process_is_no_failure_of_the_step(order_that, end):
     assert fresh(order).latest_run.status == "running"  # until its lease is over
 
 
+@ONE
 def test_a_worker_that_is_told_to_stop_fails_no_step(order_that, monkeypatch):
     """P12."""
     order = order_that(raising(SystemExit(0)))

@@ -20,7 +20,6 @@ from runs.workflows import registry
 from tests.conftest import drive, pause_of
 from tests.doors.rest import ORDERS, problem
 
-pytestmark = pytest.mark.both_databases
 AT = "/api/v1/templates"
 AUTHOR = """
 from pydantic import BaseModel, field_validator, model_validator
