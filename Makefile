@@ -15,22 +15,23 @@ up: .venv/runtime
 	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" $(if $(WORKFLOWS),WAYSTATION_WORKFLOWS="+$(WORKFLOWS)") \
 	  exec $(BIN)/python manage.py standalone --demo --port $(PORT) --reload
 
-.PHONY: check-types check-rest
+.PHONY: check-types check-rest check-doors
 check: .venv/dev .venv/node
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-rest
+	@mkdir -p tests/.artifacts
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check-types check-doors check-rest
 check-types: .venv/dev
 	$(BIN)/mypy $(MODULES) tests client/waystation_client client/generate.py $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
+check-doors: .venv/dev .venv/node
+	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
+	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
+	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check
+	$(BIN)/python -m tests.node.typescript tests/.artifacts/openapi.yaml
 check-rest: .venv/dev .venv/node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.node.javascript .venv/node
-	@mkdir -p tests/.artifacts
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
-	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
-	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
-	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check
-	$(BIN)/python -m tests.node.typescript tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.house
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python -m tests.languages --check
 

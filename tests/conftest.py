@@ -40,6 +40,7 @@ from tests.databases import cleaning, copies
 from tests.databases import unguarded as ledger
 from tests.databases.unguarded import unguarded as unguarded
 from tests.databases.whole import let_writer_go
+from tests.house import durations
 from tests.runs.messages import sending_at_once as sending_at_once
 from tests.worlds.mailing import reachable as reachable
 from tests.worlds.mailing import receiver as receiver
@@ -120,7 +121,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What does not depend on the database need not run on each.
 
-    Stories and long files come first: last, they leave workers idle. Of the stories, those that
+    Files come as long as they took in an earlier run, longest first: last, they leave workers idle.
+    Where nothing is known of any, stories and long files come first; of the stories, those that
     wait for the end of something stand between those that keep processors busy.
     """
     if config.option.markexpr != "model":
@@ -135,9 +137,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             place(item) not in LONG,
         )
     )
+    took = durations.known()
+    items.sort(key=lambda item: -took.get(place(item), float("inf") if took else 0))
     for item in items:
         if not (uses_database(item) and depends_on_database(item)):
             item.add_marker(pytest.mark.one_database)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    durations.note(report.nodeid, report.duration)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        durations.keep()
 
 
 def turns(files: Iterable[Path]) -> dict[Path, int]:

@@ -8,6 +8,7 @@ skipped for want of one.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,8 @@ work.
 ON_BOTH = ["-m", "not stack and not one_database"]
 SPOKEN_WITH = {"-s", "--pdb", "--trace"}
 """With these somebody wants to speak with the process, and with one at a time."""
+ROOM = 8 * 1024**3
+"""Bytes of memory that the tests' files may have: all of them write a quarter of it."""
 NONE_CHOSEN = 5
 """What pytest ends with; all that was asked for may be nothing for one of the databases."""
 
@@ -45,11 +48,8 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     install_missing()
     with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="waystation-", ignore_cleanup_errors=True)
-            )
-        )
+        folder = Path(tempfile.mkdtemp(prefix="waystation-", dir=in_memory()))
+        stack.callback(lambda: subprocess.run(["rm", "-rf", folder], check=False))
         folder.chmod(0o755)
         tables = kept.put(folder)
         environment = {
@@ -63,6 +63,8 @@ def main(arguments: list[str]) -> int:
             "WAYSTATION_LANGGRAPH": "1",
             "WAYSTATION_LANGGRAPH_ORIGINS": "https://ui.example",
         }
+        if in_memory():
+            environment["TMPDIR"] = str(folder)
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"
         one = is_one_file(arguments)
@@ -78,6 +80,20 @@ def main(arguments: list[str]) -> int:
         else:
             codes = [pytest(environment, commands[0]), pytest(sqlite, commands[1])]
     return next((code for code in codes if code not in (0, NONE_CHOSEN)), min(codes))
+
+
+def in_memory() -> Path | None:
+    """A folder in memory, where this machine has room for all that the tests write: git and the
+    databases write tens of thousands of files.
+    """
+    shared = Path("/dev/shm")  # a folder of our own is made in it
+    try:
+        room = os.statvfs(shared)
+        [free] = re.findall(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    except (OSError, ValueError):
+        return None
+    enough = min(room.f_bavail * room.f_frsize, int(free) * 1024) >= ROOM
+    return shared if enough and not room.f_flag & os.ST_NOEXEC else None
 
 
 def is_one_file(arguments: list[str]) -> bool:

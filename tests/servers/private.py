@@ -69,6 +69,16 @@ def wait_for(ready: Callable[[], bool], name: str, process: Server, seconds: flo
         time.sleep(0.05)  # nothing tells when a server is up
 
 
+QUICK = {
+    "checkpoint_timeout": "1h",
+    "full_page_writes": "off",
+    "max_wal_senders": "0",
+    "synchronous_commit": "off",
+    "wal_level": "minimal",
+}
+"""Settings of a server that nobody follows, and whose files go with it."""
+
+
 @dataclass
 class PostgreSQL:
     """A server on a unix socket in `folder`, which it makes.
@@ -234,7 +244,7 @@ def copy(whence: Path, where: Path) -> None:
 @contextmanager
 def postgresql(folder: Path, *, durable: bool = False, like: Path | None = None) -> Iterator[str]:
     """A server for a while, `like` one that has ended; gives its DATABASE_URL."""
-    server = PostgreSQL(folder, durable)
+    server = PostgreSQL(folder, durable, {} if durable else QUICK)
     server.create(like)
     try:
         server.start()

@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, TypeVar
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeVar
 
 from tests.databases import copies
+from tests.programs import warm
 from tests.servers.private import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,18 +99,43 @@ class Stack:
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*self.under.get(name, []), sys.executable, *arguments],
-                cwd=self.root,
-                env={**self.environment, **self.own.get(name, {})},
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                umask=UMASK,
+            process = self._begin(
+                arguments,
+                under=self.under.get(name, []),
+                environment={**self.environment, **self.own.get(name, {})},
+                output=log,
+                errors=log,
             )
         self.processes.append(process)
         return process
+
+    def _begin(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: dict[str, str],
+        output: IO[bytes],
+        errors: IO[bytes],
+        under: Sequence[str] = (),
+    ) -> subprocess.Popen[bytes]:
+        if self.root == ROOT and not under and warm.may_be(environment):
+            return warm.start(
+                arguments,
+                environment=environment,
+                output=output.fileno(),
+                errors=errors.fileno(),
+                umask=UMASK,
+            )
+        return subprocess.Popen(
+            [*under, sys.executable, *arguments],
+            cwd=self.root,
+            env=environment,
+            stdout=output,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            umask=UMASK,
+        )
 
     def web(self, server: str = "daphne") -> subprocess.Popen[bytes]:
         self.environment["DATABASE_POOL"] = "8"
@@ -175,16 +202,18 @@ class Stack:
         )
 
     def manage(self, *arguments: str, check: bool = True) -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=self.root,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            umask=UMASK,
-        )
-        assert not check or done.returncode == 0, done.stderr
-        return done.stdout + (done.stderr if not check else "")
+        with TemporaryFile() as output, TemporaryFile() as errors:
+            code = self._begin(
+                ["manage.py", *arguments],
+                environment=self.environment,
+                output=output,
+                errors=errors,
+            ).wait()
+            output.seek(0)
+            errors.seek(0)
+            said, complained = output.read().decode(), errors.read().decode()
+        assert not check or code == 0, complained
+        return said + (complained if not check else "")
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """kill -9 of the process and its children."""

@@ -145,11 +145,7 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     stack.paused(order["id"], token("ana"), "awaiting_plan_approval")
     expect(card(laptop, "Waiting for Plan Approval")).to_be_visible(timeout=30_000)
     expect(laptop.locator(".live")).to_contain_text("Live")
-    server = next(
-        process
-        for process in stack.processes
-        if b"daphne" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    )
+    server = next(process for process in stack.processes if "daphne" in process.args)
     stack.kill(server)
     expect(laptop.locator(".live")).to_contain_text("Reconnecting", timeout=30_000)
     stack.manage("workorder", "--user", "ben", "approve", order["id"])
@@ -231,11 +227,7 @@ def test_clients_that_do_not_read_cost_no_memory_and_idle_ones_few_connections(s
     All who wait share the hub's four connections to the database.
     """
     thread = stack.call("POST", "/api/v1/threads", {}, token=token("ana"))[1]["id"]
-    server = next(
-        process
-        for process in reversed(stack.processes)
-        if b"daphne" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    )
+    server = next(process for process in reversed(stack.processes) if "daphne" in process.args)
     socket_path, stream_path = f"/ws/threads/{thread}/stream", f"/api/v1/threads/{thread}/stream"
     before_all = database_connections(stack)
     with contextlib.ExitStack() as clients:

@@ -1,0 +1,242 @@
+"""Processes that begin where Python and the libraries are loaded: reading those is most of what a
+start costs, and the suite starts hundreds.
+
+A process has loaded them and waits. A program is a fork of it, which then reads its environment,
+Django's settings and all of the product as every other start does. Where Python or a library is
+told something else when it is loaded, a program starts cold.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADED = (
+    "asgiref.server",
+    "asgiref.sync",
+    "axes.apps",
+    "babel.dates",
+    "celery.app.amqp",
+    "celery.app.base",
+    "celery.app.control",
+    "celery.app.events",
+    "celery.app.log",
+    "celery.app.task",
+    "celery.apps.beat",
+    "celery.apps.worker",
+    "celery.backends.redis",
+    "celery.beat",
+    "celery.bin.celery",
+    "celery.concurrency.prefork",
+    "celery.concurrency.thread",
+    "celery.fixups.django",
+    "celery.worker",
+    "celery.worker.autoscale",
+    "celery.worker.components",
+    "celery.worker.consumer",
+    "celery.worker.strategy",
+    "cryptography.fernet",
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "cryptography.x509",
+    "django.core.handlers.asgi",
+    "django.core.management.commands.migrate",
+    "django.core.management.commands.shell",
+    "django.db.backends.postgresql.base",
+    "django.db.backends.sqlite3.base",
+    "django.db.models",
+    "django.forms",
+    "django.template.defaulttags",
+    "django.template.loader_tags",
+    "django.test",
+    "django.views.generic",
+    "email.mime.text",
+    "fido2.server",
+    "h11",
+    "holidays",
+    "http.client",
+    "jsonschema",
+    "jwt",
+    "kombu.transport.redis",
+    "markdown_it",
+    "nh3",
+    "psycopg",
+    "psycopg_pool",
+    "pydantic",
+    "redis.asyncio",
+    "requests",
+    "sqlparse",
+    "stdnum.eu.vat",
+    "uvicorn.main",
+    "whitenoise.base",
+    "yaml",
+)
+"""What may be read before a program's environment is known. Not Twisted: it makes its loop then."""
+READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_", "PYTHON")
+"""How the names of variables begin that Python or a library reads when it is loaded."""
+OWN = {"PYTHONUNBUFFERED": "1"}
+ENDED = struct.Struct("i")
+"""How a process ended, as `os.waitpid` gives it."""
+_asks = threading.Lock()
+
+
+class Process(subprocess.Popen[bytes]):
+    """A forked program. It is the waiting process's child, which tells how it ended."""
+
+    def __init__(self, arguments: Sequence[str], pid: int, ending: int) -> None:
+        self.args, self.pid, self._ending = arguments, pid, ending
+        self.stdin = self.stdout = self.stderr = None
+        self.returncode: Any = None  # as in `Popen`
+
+    def __del__(self) -> None:
+        if self.returncode is None:
+            os.close(self._ending)
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return cast(int | None, self.returncode)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._ending], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            told = os.read(self._ending, ENDED.size)
+            os.close(self._ending)
+            # nothing is told where the waiting process was killed
+            self.returncode = os.waitstatus_to_exitcode(
+                ENDED.unpack(told)[0] if told else signal.SIGKILL
+            )
+        return cast(int, self.returncode)
+
+
+def start(
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    output: int,
+    errors: int,
+    umask: int,
+) -> Process:
+    """Begin `python <arguments>` in the repository's folder, in a session of its own; what it
+    prints goes to these files.
+    """
+    ending, told = os.pipe()
+    wish = json.dumps([[*arguments], {**environment}, umask]).encode()
+    try:
+        with open(os.devnull, "rb") as nothing, _asks:
+            files = [nothing.fileno(), output, errors, told]
+            socket.send_fds(_waiting(), [len(wish).to_bytes(8)], files)
+            _waiting().sendall(wish)
+            pid = int.from_bytes(_waiting().recv(8))
+    finally:
+        os.close(told)
+    return Process(arguments, pid, ending)
+
+
+def may_be(environment: Mapping[str, str]) -> bool:
+    """Whether a program with this environment may begin with all that is loaded already."""
+    return _read_first(environment) == _read_first({**os.environ, **OWN})
+
+
+def _read_first(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(READ_FIRST)}
+
+
+@cache
+def _waiting() -> socket.socket:
+    """To the process that waits for programs to begin; it ends with this one."""
+    mine, its = socket.socketpair()
+    with its:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.programs.warm", str(its.fileno())],
+            cwd=ROOT,
+            env={**os.environ, **OWN},
+            pass_fds=[its.fileno()],
+            start_new_session=True,
+        )
+
+    def end() -> None:
+        mine.close()
+        process.wait()
+
+    atexit.register(end)
+    return mine
+
+
+def main(asked: socket.socket) -> list[str]:
+    """Begin what is asked for. Gives a program's arguments in each that begins, and does not
+    come back else.
+    """
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.freeze()  # what is loaded stays, and is not copied by looking for garbage
+    running: dict[int, tuple[int, int]] = {}
+    while True:
+        for ready in select.select([asked.fileno(), *running], [], [])[0]:
+            if ready in running:
+                pid, told = running.pop(ready)
+                os.close(ready)
+                with suppress(BrokenPipeError):  # nobody asks any more
+                    os.write(told, ENDED.pack(os.waitpid(pid, 0)[1]))
+                os.close(told)
+                continue
+            size, files, _, _ = socket.recv_fds(asked, 8, 4)
+            if not size:
+                raise SystemExit
+            wish = asked.recv(int.from_bytes(size), socket.MSG_WAITALL)
+            *standard, told = files
+            if (pid := os.fork()) == 0:
+                asked.close()
+                for number in [told, *running, *(told for _, told in running.values())]:
+                    os.close(number)
+                return _begun(standard, *json.loads(wish))
+            for number in standard:
+                os.close(number)
+            running[os.pidfd_open(pid)] = pid, told
+            asked.sendall(pid.to_bytes(8))
+
+
+def _begun(
+    files: list[int], arguments: list[str], environment: dict[str, str], umask: int
+) -> list[str]:
+    os.setsid()
+    os.umask(umask)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    return arguments
+
+
+def run(kind: str, *arguments: str) -> None:
+    """As Python's command line does it."""
+    if kind == "-m":
+        sys.argv = list(arguments)
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [kind, *arguments]
+        runpy.run_path(kind, run_name="__main__")
+
+
+if __name__ == "__main__":
+    run(*main(socket.socket(fileno=int(sys.argv[1]))))
