@@ -24,7 +24,6 @@ from checkpoints.retention.jobs import claim
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from hitl.operations import invariants
 from runs import definitions, tasks
 from runs import retention as runs_keeping
 from runs import services as runs
@@ -37,6 +36,7 @@ from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.runs.engine.crews import ASKING, crew, sub, work_off
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
@@ -45,14 +45,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 BOTH = pytest.mark.both_databases
 
 LONG_AGO = dt.timedelta(hours=1)
-
-
-def broken():
-    return {
-        result.invariant.code: result.ids
-        for result in invariants.check(now=timezone.now(), deep=True)
-        if result.count
-    }
 
 
 def prune(*, days=0.0, now=None):

@@ -1,6 +1,9 @@
 """Real git repositories and real workspaces for tests; nothing here is a stand-in."""
 
+from __future__ import annotations
+
 import atexit
+import copy
 import os
 import shutil
 import subprocess
@@ -104,6 +107,14 @@ class Desk:
         self.limits = WorkspaceLimits(lock_seconds=5)
         self.sandbox: list[str] = []
         self.approvals: dict[str, Approval] = {}
+
+    def copied_to(self, folder: Path) -> Desk:
+        """The same elsewhere, as far as it has come."""
+        made = copy.copy(self)
+        made.path = folder / "workspaces" / "wo_1"
+        shutil.copytree(self.path.parent, made.path.parent, symlinks=True)
+        made.state, made.lines, made.approvals = copy.deepcopy(self.state), [], {}
+        return made
 
     def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
         commit = self.commit

@@ -1,5 +1,6 @@
 import ast
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,13 +25,21 @@ def origin(tmp_path):
     return make_repository(tmp_path / "origin", UNTIDY)
 
 
-@pytest.fixture
-def desk(tmp_path, origin):
-    return Desk(tmp_path, origin)
-
-
-def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk, origin):
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A desk with its plan, of which each test gets a copy."""
+    folder = tmp_path_factory.mktemp("planned")
+    desk = Desk(folder, make_repository(folder / "origin", UNTIDY))
     desk.take(steps.plan)
+    return desk
+
+
+@pytest.fixture
+def desk(tmp_path, planned):
+    return planned.copied_to(tmp_path)
+
+
+def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk):
     done = desk.take(steps.execute)
     said = git(desk.path, "log", "-1", "--format=%an <%ae>|%B")
     assert said.startswith("Ada <ada@example.org>|Fix I001") and "wo_1" in said
@@ -57,12 +66,11 @@ def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk, origin):
     assert desk.state["branch"] == "waystation/wo_1"
     assert desk.state["head"] == git(desk.path, "rev-parse", "HEAD")
     assert not desk.state["pushed"]
-    assert git(origin, "branch", "--list", "waystation/*") == ""
+    assert git(Path(desk.order.repository_url), "branch", "--list", "waystation/*") == ""
     json.dumps(desk.state)
 
 
 def test_execute_twice_is_execute_once(desk):
-    desk.take(steps.plan)
     desk.attempt(steps.execute)
     first = desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")
     desk.take(steps.execute)
@@ -72,7 +80,6 @@ def test_execute_twice_is_execute_once(desk):
 
 def test_a_worker_that_dies_in_the_middle_leaves_no_doubled_commit(desk):
     """One after the other at the work of one order, each a little later."""
-    desk.take(steps.plan)
     desk.attempt(steps.execute)
     whole = desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")
 
@@ -94,7 +101,6 @@ def test_a_worker_that_dies_in_the_middle_leaves_no_doubled_commit(desk):
 
 
 def test_execute_on_another_machine_gives_the_same(desk, tmp_path):
-    desk.take(steps.plan)
     desk.take(steps.execute)
     tree = git(desk.path, "rev-parse", "HEAD^{tree}")
     desk.path = tmp_path / "host2" / "wo_1"
@@ -108,7 +114,6 @@ def test_execute_on_another_machine_gives_the_same(desk, tmp_path):
 
 
 def test_feedback_on_the_execution_can_only_narrow(desk):
-    desk.take(steps.plan)
     desk.take(steps.execute)
     outcome = desk.take(steps.execute, "skip I001, not src/other.py; also add SIM and please hurry")
     assert [line.split(":")[0] for line in desk.subjects()] == [
@@ -127,7 +132,6 @@ def test_feedback_on_the_execution_can_only_narrow(desk):
 
 
 def test_a_wish_back_inside_the_approved_plan_is_granted_and_what_is_narrowed_is_proved(desk):
-    desk.take(steps.plan)
     desk.take(steps.execute, "skip I001")
     assert not desk.subjects()[0].startswith("Fix I001")
     desk.take(steps.execute, "include I001 again, skip F401 in tests/")
@@ -139,7 +143,6 @@ def test_a_wish_back_inside_the_approved_plan_is_granted_and_what_is_narrowed_is
 
 def test_nothing_outside_the_plan_is_ever_kept(desk, monkeypatch):
     """The guard itself: here ruff is led to a file that was not approved."""
-    desk.take(steps.plan)
     real = Ruff.fix
     monkeypatch.setattr(
         Ruff,
@@ -158,7 +161,6 @@ def test_nothing_outside_the_plan_is_ever_kept(desk, monkeypatch):
 
 
 def test_a_fix_that_breaks_a_file_is_put_back_and_said(desk, monkeypatch):
-    desk.take(steps.plan)
     real = Ruff.fix
 
     def fix_and_break(ruff, code, files):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Permission
 
 from hitl.forms.configurations import KindForm
 from runs import definitions
 from runs.models import StepTemplate, Template, TemplateAccess, WorkOrder
 from tests.hitl.forms.controls import form_of
+from tests.worlds.people import give
 
 GATE = {"question": "What?", "blocking_reason": "words", "required_inputs": {"type": "object"}}
 
@@ -36,11 +36,6 @@ def editor(ana, client, letter):
     give(ana, "add_template", "add_steptemplate", "change_templateaccess")
     client.force_login(ana)
     return client
-
-
-def give(user, *rights):
-    for right in rights:
-        user.user_permissions.add(Permission.objects.get(codename=right))
 
 
 def filled(page):
