@@ -13,6 +13,7 @@ import datetime as dt
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,15 @@ def own_pair(key: str, certificate: str) -> Pair:
             texts.append(Path(path).read_text(encoding="ascii"))
         except (OSError, UnicodeDecodeError) as error:
             raise PairUnfit(f"WAYSTATION_SAML_{setting} cannot be read.") from error
+    return _checked(*texts)
+
+
+@lru_cache(maxsize=2)
+def _checked(key: str, certificate: str) -> Pair:
+    """A pair that fits. To check an RSA key anew for each login took longer than the login."""
     try:
-        private = serialization.load_pem_private_key(texts[0].encode(), password=None)
-        public = x509.load_pem_x509_certificate(texts[1].encode())
+        private = serialization.load_pem_private_key(key.encode(), password=None)
+        public = x509.load_pem_x509_certificate(certificate.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise PairUnfit(
             "WAYSTATION_SAML_KEY or WAYSTATION_SAML_CERTIFICATE is no PEM, or the key has a "
@@ -108,7 +115,7 @@ def own_pair(key: str, certificate: str) -> Pair:
         raise PairUnfit("WAYSTATION_SAML_KEY is no RSA key.")
     if private.public_key() != public.public_key():
         raise PairUnfit("WAYSTATION_SAML_CERTIFICATE is not that of WAYSTATION_SAML_KEY.")
-    return Pair(texts[0], texts[1], public.not_valid_after_utc)
+    return Pair(key, certificate, public.not_valid_after_utc)
 
 
 def provider(source: str, issuer: str, *, now: dt.datetime, seconds: float) -> IdentityProvider:

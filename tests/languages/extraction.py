@@ -36,6 +36,7 @@ KEYWORDS = {
     "ngettext_lazy": (1, 2),
     "npgettext": ((1, "c"), 2, 3),
 }
+MAY_MARK = re.compile(rb"gettext|\b_\(")
 IN_EXPRESSION = re.compile(r"""_\(("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\)""")
 DJANGO_TOKEN = re.compile(r"{%.*?%}|{{.*?}}")
 
@@ -102,8 +103,9 @@ def of_code(folders: tuple[str, ...], suffix: str, root: Path = ROOT) -> Iterato
     for folder in folders:
         for path in sorted((root / folder).rglob(f"*{suffix}")):
             name = str(path.relative_to(root))
-            with path.open("rb") as file:
-                for _, id, _, context in extract(method, file, keywords=KEYWORDS):
+            source = path.read_bytes()
+            if MAY_MARK.search(source):  # a file's tokens take longer than a look
+                for _, id, _, context in extract(method, BytesIO(source), keywords=KEYWORDS):
                     yield name, Text(id if isinstance(id, str) else (id[0], id[1]), context)
 
 

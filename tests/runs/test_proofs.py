@@ -608,6 +608,7 @@ def test_every_way_a_run_can_end_is_gone_from_its_beginning(order_that, ana, end
     order = fresh(order)
     run = order.latest_run
     assert (run.status, run.failure_code, bool(run.error)) == (status, code, status != "completed")
+    assert end != "crashed" or run.error == "ValueError: surprise"
     assert run.ended_at is not None
     assert [kind for kind in kinds(order) if kind in ENDINGS] == [f"run_{status}"]
     assert order.thread.head.status == ("failed" if status == "expired" else status)

@@ -24,7 +24,6 @@ from checkpoints.retention.jobs import claim
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from hitl.operations import invariants
 from runs import definitions, tasks
 from runs import retention as runs_keeping
 from runs import services as runs
@@ -37,21 +36,15 @@ from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.runs.engine.crews import ASKING, crew, sub, work_off
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
 __all__ = ["crew"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db(transaction=True)
+BOTH = pytest.mark.both_databases
 
 LONG_AGO = dt.timedelta(hours=1)
-
-
-def broken():
-    return {
-        result.invariant.code: result.ids
-        for result in invariants.check(now=timezone.now(), deep=True)
-        if result.count
-    }
 
 
 def prune(*, days=0.0, now=None):
@@ -102,6 +95,7 @@ def test_every_promise_holds_at_each_stop_of_an_order_that_keeps_next_to_nothing
     ), "and each answer"
 
 
+@BOTH
 def test_a_live_run_loses_old_checkpoints_but_none_of_its_log(order_that):
     order = order_that(looping(30))
     keep("anything", count=3, days=0.5)
@@ -167,6 +161,7 @@ def test_patches_that_were_shown_stay(make_order, ana):
     assert not Blob.objects.filter(pk=unused).exists()
 
 
+@BOTH
 def test_a_fork_of_what_was_just_dropped_says_so(order_that, ana, monkeypatch):
     """The row went between the look and the write: FK violations become a sentence."""
     from django.db import IntegrityError
@@ -188,6 +183,7 @@ def test_a_fork_of_what_was_just_dropped_says_so(order_that, ana, monkeypatch):
 # while a run is at work, on a database that several use at once
 
 
+@BOTH
 def test_a_run_at_work_and_dropping_do_not_disturb_each_other(order_that, file_database):
     """Both databases: the run gets to its end with the state of one that nobody disturbed, and
     nothing that is kept is damaged.
@@ -219,6 +215,7 @@ def test_a_run_at_work_and_dropping_do_not_disturb_each_other(order_that, file_d
     assert broken() == {}
 
 
+@BOTH
 def test_two_at_once_drop_once(order_that, file_database):
     drive(order_that(looping(30)))
     keep("anything", count=1)
@@ -234,6 +231,7 @@ def test_two_at_once_drop_once(order_that, file_database):
 # the sweep and the command
 
 
+@BOTH
 def test_the_sweep_does_it_when_it_is_due_and_costs_one_query_when_it_is_not(
     order_that, settings, monkeypatch
 ):
@@ -253,6 +251,7 @@ def test_the_sweep_does_it_when_it_is_due_and_costs_one_query_when_it_is_not(
     assert len(asked) == 0
 
 
+@BOTH
 def test_queries_do_not_grow_with_what_is_kept(order_that):
     """A thread that has nothing to drop costs the same, however long."""
     counts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import cache
 from pathlib import Path
 
 from cryptography import x509
@@ -11,9 +12,15 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 
+@cache
+def key_of(name: str) -> rsa.RSAPrivateKey:
+    """Made once in each process: looking for its primes takes as long as several tests."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 def pair(folder: Path, name: str, *, days: float = 90) -> tuple[Path, Path]:
-    """The paths of a new key and its certificate, both PEM."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    """The paths of the key of that name and a new certificate of it, both PEM."""
+    key = key_of(name)
     called = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     certificate = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 
 
 def person(name: str, **fields: Any) -> User:
@@ -18,6 +18,12 @@ def person(name: str, **fields: Any) -> User:
     user.set_password(f"{name}'s long password")
     user.save()
     return user
+
+
+def give(user: User, *rights: str) -> None:
+    """Let somebody do what Django's permissions of these names allow."""
+    for right in rights:
+        user.user_permissions.add(Permission.objects.get(codename=right))
 
 
 def group(name: str) -> Group:

@@ -1,7 +1,13 @@
 """Real git repositories and real workspaces for tests; nothing here is a stand-in."""
 
+from __future__ import annotations
+
+import atexit
+import copy
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,10 +50,19 @@ def git(folder: Path, *arguments: str, fine: bool = True) -> str:
     return os.fsdecode(done.stdout).strip()
 
 
+_made: dict[tuple[object, ...], Path] = {}
+"""What a repository is made of → one that this process made, to be copied."""
+
+
 def make_repository(folder: Path, files: Mapping[str, str | bytes], branch: str = "main") -> Path:
-    folder.mkdir(parents=True)
-    git(folder, "init", "-q", "-b", branch)
-    return add_commit(folder, files)
+    made_of = (branch, *files.items())
+    if made_of not in _made:
+        place = Path(tempfile.mkdtemp(prefix="waystation-repository-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        git(place, "init", "-q", "-b", branch)
+        _made[made_of] = add_commit(place, files)
+    shutil.copytree(_made[made_of], folder, symlinks=True)
+    return folder
 
 
 def add_commit(folder: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -92,6 +107,14 @@ class Desk:
         self.limits = WorkspaceLimits(lock_seconds=5)
         self.sandbox: list[str] = []
         self.approvals: dict[str, Approval] = {}
+
+    def copied_to(self, folder: Path) -> Desk:
+        """The same elsewhere, as far as it has come."""
+        made = copy.copy(self)
+        made.path = folder / "workspaces" / "wo_1"
+        shutil.copytree(self.path.parent, made.path.parent, symlinks=True)
+        made.state, made.lines, made.approvals = copy.deepcopy(self.state), [], {}
+        return made
 
     def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
         commit = self.commit

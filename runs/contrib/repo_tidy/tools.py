@@ -7,11 +7,13 @@ from __future__ import annotations
 import ast
 import json
 import os
-import sys
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePosixPath
+
+from ruff import find_ruff_bin
 
 from runs.contrib.repo_tidy.python_versions import (
     OLDEST_OF_RUFF,
@@ -28,8 +30,6 @@ from runs.workflows import Context, StepFailed, Workspace
 from runs.workflows.patches import changed_paths
 from runs.workflows.text import last_lines
 
-# -I: else a `ruff.py` in the repository would run in place of ruff.
-RUFF = (sys.executable, "-I", "-m", "ruff")
 _FOREIGN_FOLDERS = frozenset(
     {"node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".eggs", "__pypackages__"}
 )
@@ -114,7 +114,7 @@ class Ruff:
             self.target_version,
             *options,
         ]
-        answer = self.context.workspace.run([*RUFF, "check", *asked, "--", *files])
+        answer = self.context.workspace.run([_program(), "check", *asked, "--", *files])
         if answer.returncode not in (0, 1):
             raise StepFailed(
                 f"ruff could not check the repository: {answer.errors.strip()[-1000:]}",
@@ -138,9 +138,17 @@ class Ruff:
         )
 
 
+@cache
+def _program() -> str:
+    """ruff itself, as it is installed beside this Python: `python -m ruff` starts a Python for each
+    rule that only looks for it, and may find a `ruff.py` of the repository.
+    """
+    return str(find_ruff_bin())
+
+
 def known_codes(workspace: Workspace) -> list[str]:
     """Every rule that runs without ruff's preview mode."""
-    answer = workspace.run([*RUFF, "rule", "--all", "--output-format", "json"])
+    answer = workspace.run([_program(), "rule", "--all", "--output-format", "json"])
     if answer.returncode:
         raise StepFailed(
             f"ruff could not list its rules: {answer.errors[-500:]}", code="ruff_failed"
@@ -225,7 +233,7 @@ def _refusal(context: Context, settings: Settings, files: Collection[str]) -> st
             "--select",
             "F",
         ]
-        answer = context.workspace.run([*RUFF, "check", *options, "--", file])
+        answer = context.workspace.run([_program(), "check", *options, "--", file])
         if answer.returncode not in (0, 1):
             lines = [
                 line.strip().removeprefix("Cause: ")

@@ -205,16 +205,18 @@ REFUSALS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("harm", REFUSALS, ids=lambda harm: harm.__name__)
-def test_nonsense_is_refused_by_name_and_leaves_nothing(told, zoe, harm):
+def test_nonsense_is_refused_by_name_and_leaves_nothing(told, zoe):
     """Each signed again, so that the digest alone does not give it away."""
-    document = json.loads(codec.encode(whole.export(told.thread_id)))
-    harm(document)
-    before = dump()
-    with pytest.raises(ImportRefused) as refused:
-        whole.load(thread_document.read(signed(document), limit=LIMIT), owner=zoe)
-    assert refused.value.code == REFUSALS[harm]
-    assert str(refused.value).endswith("Nothing was imported.")
+    exported, before, refusals = codec.encode(whole.export(told.thread_id)), dump(), {}
+    for harm in REFUSALS:
+        document = json.loads(exported)
+        harm(document)
+        try:
+            whole.load(thread_document.read(signed(document), limit=LIMIT), owner=zoe)
+        except ImportRefused as refused:
+            ends = str(refused).endswith("Nothing was imported.")
+            refusals[harm] = refused.code if ends else str(refused)
+    assert refusals == REFUSALS
     assert dump() == before
 
 

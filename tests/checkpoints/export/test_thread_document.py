@@ -101,7 +101,7 @@ moves = st.tuples(updates, st.integers(0, 30))
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(moves, min_size=1, max_size=30))
 def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):
@@ -433,7 +433,7 @@ def test_pages_and_admin_show_what_was_imported(told, zoe, admin_client, known):
     shown = admin_client.get(f"/admin/hitl/import/{thread.pk}/change/").content.decode()
     assert "shorter" in shown
     assert admin_client.get("/admin/hitl/import/").status_code == 200
-    for checkpoint in Checkpoint.objects.filter(thread=thread):
+    for checkpoint in Checkpoint.objects.filter(thread=thread).order_by("pk")[::3]:
         assert (
             "Matches"
             in admin_client.get(

@@ -98,19 +98,20 @@ GRAPHS = {"line": line, "parallel": parallel, "nested": nested}
 
 
 def main(graph: str, owner: str, thread: str, *turns: str) -> None:
-    """Each turn in a process of its own, forked from this one, which has no connection: `answer` or
-    `answer/node to die in`.
+    """Each turn in a process of its own, forked from this one, which has no connection: `answer`,
+    `answer/node to die in`, or `answer@other thread`.
     """
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
     for turn in turns:
+        turn, _, elsewhere = turn.partition("@")
         answer, _, dies_in = turn.partition("/")
         pid = os.fork()
         if not pid:
             os.environ["GRAPH_DIES_IN"] = dies_in
-            take(graph, owner, thread, answer)
+            take(graph, owner, elsewhere or thread, answer)
             sys.stdout.flush()
             os._exit(0)
         print("ended with", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)

@@ -60,7 +60,7 @@ def follow(state, update, how):
         return state
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(long.filter(passes), st.lists(long.filter(passes), max_size=6), rules)
 def test_deltas_of_what_steps_return_turn_each_state_into_the_next(first, updates, how):
     """Lists that grow, objects that merge, keys that come and go."""
@@ -74,7 +74,7 @@ def test_deltas_of_what_steps_return_turn_each_state_into_the_next(first, update
         state = after
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     long.filter(passes), st.lists(st.tuples(long.filter(passes), st.booleans()), max_size=6), rules
 )

@@ -52,7 +52,7 @@ def counted(number):
     return save_all([{"fixed": "x" * 300, "n": n} for n in range(number)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(updates, min_size=1, max_size=45))
 def test_every_checkpoint_loads_as_a_plain_fold_of_the_updates(changes):
     """S1-26."""
@@ -339,7 +339,7 @@ def longer(value):
     return [*value, "new"] if isinstance(value, list) else value
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(growing, st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_every_checkpoint_of_growing_lists_loads_as_it_was(changes):
     """Held by one worker, taken over by another (`cold`), or lists rebuilt by the step."""

@@ -1,4 +1,4 @@
-"""The identity providers, one process of each kind for a module."""
+"""The identity providers, one process of each kind for all modules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tests.servers.certificates import pair
 from tests.servers.providers import HERE, OidcProvider, SamlProvider, running, use
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def oidc_running():
     """It requires PKCE, and signs with a key of its own."""
     with running("oidc-provider", "oidc_provider.mjs", f"{HERE}{OidcProvider.back}") as address:
         yield OidcProvider(address)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def saml_running(tmp_path_factory):
     paths = pair(tmp_path_factory.mktemp("saml"), "provider")
     words = [*map(str, paths), f"{HERE}{SamlProvider.back}"]

@@ -185,7 +185,6 @@ def ended(body):
     return Client(enforce_csrf_checks=True).post("/login/elsewhere/ended", body, content_type=kind)
 
 
-@pytest.mark.both_databases
 def test_who_logs_out_at_the_provider_is_logged_out_here(provider, ana, settings):
     """By a token that it signed for that purpose alone; all their sessions, and nobody else's. A
     password stays.

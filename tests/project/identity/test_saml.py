@@ -7,6 +7,7 @@ import html
 import random
 import re
 import sys
+from typing import Any
 
 import httpx
 import pytest
@@ -24,7 +25,7 @@ from tests.servers.private import free_port
 from tests.servers.providers import HERE, SamlProvider
 
 pytestmark = pytest.mark.django_db
-ROUNDS = 300
+ROUNDS = 150
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,6 @@ def inside(client):
     return client.get("/account/").status_code == 200
 
 
-@pytest.mark.both_databases
 def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(provider, settings):
     """As with OpenID Connect: added, removed and left alone, each with a record."""
     ops, qa, local = (Group.objects.create(name=name) for name in ("ops", "qa", "local"))
@@ -115,30 +115,28 @@ def refused(answer, words="did not hold", status=403):
     assert not User.objects.exists()
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"saml": {"signAssertion": False}},
-        {"saml": {"signAssertion": False, "signResponse": True}},
-        {"saml": {"audience": "https://others.example"}},
-        {"saml": {"issuer": "https://others.example"}},
-        {"saml": {"recipient": "https://others.example/back"}},
-        {"saml": {"destination": "https://others.example/back"}},
-        {"saml": {"lifetimeInSeconds": -600}},
-        {"saml": {"signatureAlgorithm": "rsa-sha1", "digestAlgorithm": "sha1"}},
-        {"saml": {"inResponseTo": "_another"}},
-        {"format": "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"},
-        {"key": "other"},
-    ],
-    ids=lambda wrong: "-".join(
-        f"{name}={value}" for name, value in (wrong.get("saml") or wrong).items()
-    ).replace("/", ""),
-)
-def test_what_the_provider_says_wrongly_is_refused(provider, other_key, wrong):
+WRONG: list[dict[str, Any]] = [
+    {"saml": {"signAssertion": False}},
+    {"saml": {"signAssertion": False, "signResponse": True}},
+    {"saml": {"audience": "https://others.example"}},
+    {"saml": {"issuer": "https://others.example"}},
+    {"saml": {"recipient": "https://others.example/back"}},
+    {"saml": {"destination": "https://others.example/back"}},
+    {"saml": {"lifetimeInSeconds": -600}},
+    {"saml": {"signatureAlgorithm": "rsa-sha1", "digestAlgorithm": "sha1"}},
+    {"saml": {"inResponseTo": "_another"}},
+    {"format": "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"},
+]
+
+
+def test_what_the_provider_says_wrongly_is_refused(provider, other_key):
     """Unsigned, signed outside only, for others, by others, over, weak, unasked, by another key."""
     provider.tell("t1", groups=[])
-    provider.does(**(wrong if "key" not in wrong else {"key": other_key}))
-    refused(provider.log_in("t1")[1])
+    for wrong in (*WRONG, {"key": other_key}):
+        provider.does(**wrong)
+        answer = provider.log_in("t1")[1]
+        told = answer.status_code, "did not hold" in answer.content.decode()
+        assert (*told, User.objects.exists()) == (403, True, False), wrong
     provider.does()
     assert provider.log_in("t1")[1].status_code == 302
 

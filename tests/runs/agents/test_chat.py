@@ -16,7 +16,6 @@ from checkpoints import store
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.models import Via
-from hitl.operations import invariants
 from hitl.threads import messages as doors
 from runs import definitions
 from runs import services as runs
@@ -28,6 +27,7 @@ from tests.databases.whole import file_database as file_database
 from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.repositories import make_repository
 
 pytestmark = [
@@ -132,14 +132,6 @@ def _fields(shown, answer):
     """The form's own name of the input."""
     [name] = set(re.findall(r'name="([^"]*input[^"]*)"', shown)) or {"input"}
     return {name if key == "input" else key: value for key, value in answer.items()}
-
-
-def broken():
-    return {
-        found.invariant.code: list(found.ids)
-        for found in invariants.check(now=timezone.now(), deep=True)
-        if found.count
-    }
 
 
 @pytest.mark.parametrize("frequency", ["step", "failure"])

@@ -111,7 +111,7 @@ class TestAnAgent:
         ] == [ANSWER, ANSWER]
 
     def test_long_thoughts_are_kept_in_part(self, endpoint, thread, ana):
-        endpoint.script = by_loop(ModelReply(ANSWER, thinking="hm " * 5_000))
+        endpoint.script = by_loop(ModelReply(ANSWER, thinking="hm " * 1_500))
         agents.say(thread, "Go", by=ana)
         head = Thread.objects.get(pk=thread.pk).head
         client = Client()

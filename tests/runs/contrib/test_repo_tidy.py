@@ -1,5 +1,6 @@
 import ast
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,14 +25,24 @@ def origin(tmp_path):
     return make_repository(tmp_path / "origin", UNTIDY)
 
 
-@pytest.fixture
-def desk(tmp_path, origin):
-    return Desk(tmp_path, origin)
-
-
-def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk, origin):
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A desk with its plan, of which each test gets a copy."""
+    folder = tmp_path_factory.mktemp("planned")
+    desk = Desk(folder, make_repository(folder / "origin", UNTIDY))
     desk.take(steps.plan)
+    return desk
+
+
+@pytest.fixture
+def desk(tmp_path, planned):
+    return planned.copied_to(tmp_path)
+
+
+def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk):
     done = desk.take(steps.execute)
+    said = git(desk.path, "log", "-1", "--format=%an <%ae>|%B")
+    assert said.startswith("Ada <ada@example.org>|Fix I001") and "wo_1" in said
     assert desk.subjects() == [
         "Fix I001: unsorted imports (1 finding in 1 file)",
         "Fix F401: unused import (5 findings in 2 files)",
@@ -55,51 +66,41 @@ def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk, origin):
     assert desk.state["branch"] == "waystation/wo_1"
     assert desk.state["head"] == git(desk.path, "rev-parse", "HEAD")
     assert not desk.state["pushed"]
-    assert git(origin, "branch", "--list", "waystation/*") == ""
+    assert git(Path(desk.order.repository_url), "branch", "--list", "waystation/*") == ""
     json.dumps(desk.state)
 
 
-def test_a_commit_names_author_and_order(desk):
-    desk.take(steps.plan)
-    desk.take(steps.execute)
-    said = git(desk.path, "log", "-1", "--format=%an <%ae>|%B")
-    assert said.startswith("Ada <ada@example.org>|Fix I001")
-    assert "wo_1" in said
-
-
 def test_execute_twice_is_execute_once(desk):
-    desk.take(steps.plan)
     desk.attempt(steps.execute)
     first = desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")
-    desk.attempt(steps.execute)
-    assert (desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")) == first
     desk.take(steps.execute)
     desk.take(steps.execute)
     assert (desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")) == first
 
 
-@pytest.mark.parametrize("after", [1, 3, 6, 9])
-def test_a_worker_that_dies_in_the_middle_leaves_no_doubled_commit(desk, after):
-    desk.take(steps.plan)
+def test_a_worker_that_dies_in_the_middle_leaves_no_doubled_commit(desk):
+    """One after the other at the work of one order, each a little later."""
     desk.attempt(steps.execute)
     whole = desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")
-    calls = 0
 
-    def die():
-        nonlocal calls
-        calls += 1
-        if calls > after:
-            raise Stopped("killed")
+    def dying(after):
+        left = iter(range(after))
 
-    with pytest.raises(Stopped):
-        desk.attempt(steps.execute, check=die)
-    (desk.path / "src" / "app.py").write_text("half a wri")
+        def check():
+            if next(left, None) is None:
+                raise Stopped("killed")
+
+        return check
+
+    for after in (1, 3, 6, 9):
+        with pytest.raises(Stopped):
+            desk.attempt(steps.execute, check=dying(after))
+        (desk.path / "src" / "app.py").write_text("half a wri")
     desk.take(steps.execute)
     assert (desk.subjects(), git(desk.path, "rev-parse", "HEAD^{tree}")) == whole
 
 
 def test_execute_on_another_machine_gives_the_same(desk, tmp_path):
-    desk.take(steps.plan)
     desk.take(steps.execute)
     tree = git(desk.path, "rev-parse", "HEAD^{tree}")
     desk.path = tmp_path / "host2" / "wo_1"
@@ -108,10 +109,11 @@ def test_execute_on_another_machine_gives_the_same(desk, tmp_path):
     assert git(desk.path, "rev-parse", "HEAD^{tree}") == tree
     desk.take(steps.execute)
     assert git(desk.path, "rev-parse", "HEAD^{tree}") == tree
+    assert desk.state["review"] is None, "a new execution forgets the old proof"
+    desk.take(steps.deliver)
 
 
 def test_feedback_on_the_execution_can_only_narrow(desk):
-    desk.take(steps.plan)
     desk.take(steps.execute)
     outcome = desk.take(steps.execute, "skip I001, not src/other.py; also add SIM and please hurry")
     assert [line.split(":")[0] for line in desk.subjects()] == [
@@ -129,16 +131,11 @@ def test_feedback_on_the_execution_can_only_narrow(desk):
     assert [line.split(":")[0] for line in desk.subjects()] == ["Fix F401"]
 
 
-def test_a_wish_back_inside_the_approved_plan_is_granted(desk):
-    desk.take(steps.plan)
+def test_a_wish_back_inside_the_approved_plan_is_granted_and_what_is_narrowed_is_proved(desk):
     desk.take(steps.execute, "skip I001")
-    desk.take(steps.execute, "include I001 again")
+    assert not desk.subjects()[0].startswith("Fix I001")
+    desk.take(steps.execute, "include I001 again, skip F401 in tests/")
     assert desk.subjects()[0].startswith("Fix I001")
-
-
-def test_what_is_left_of_a_narrowed_rule_is_proved(desk):
-    desk.take(steps.plan)
-    desk.take(steps.execute, "skip F401 in tests/")
     desk.take(steps.review)
     assert desk.state["review"]["passed"]
     assert desk.read("tests/test_app.py").startswith(b"import re\n")
@@ -146,7 +143,6 @@ def test_what_is_left_of_a_narrowed_rule_is_proved(desk):
 
 def test_nothing_outside_the_plan_is_ever_kept(desk, monkeypatch):
     """The guard itself: here ruff is led to a file that was not approved."""
-    desk.take(steps.plan)
     real = Ruff.fix
     monkeypatch.setattr(
         Ruff,
@@ -165,7 +161,6 @@ def test_nothing_outside_the_plan_is_ever_kept(desk, monkeypatch):
 
 
 def test_a_fix_that_breaks_a_file_is_put_back_and_said(desk, monkeypatch):
-    desk.take(steps.plan)
     real = Ruff.fix
 
     def fix_and_break(ruff, code, files):
@@ -212,15 +207,6 @@ def test_a_failed_proof_is_a_report_and_is_not_delivered_unless_a_person_says_so
     desk.approvals["repo_tidy.review"] = Approval(
         action="approve", decision_id="dec_1", revision=1, material=""
     )
-    desk.take(steps.deliver)
-
-
-def test_a_new_execution_forgets_the_old_proof(desk):
-    desk.take(steps.plan)
-    desk.take(steps.execute)
-    desk.take(steps.review)
-    desk.take(steps.execute, "skip I001")
-    assert desk.state["review"] is None
     desk.take(steps.deliver)
 
 

@@ -57,15 +57,11 @@ def test_a_plan_says_what_will_be_fixed_and_what_only_reported(desk):
     assert outcome.commit.sha == outcome.commit.base == desk.state["plan"]["base"]
 
 
-def test_the_same_commit_and_scope_give_the_same_bytes(desk, tmp_path, origin):
+def test_the_same_commit_and_scope_give_the_same_bytes_and_leave_no_trace(desk, tmp_path, origin):
     first = desk.take(steps.plan)
     again = Desk(tmp_path / "another", origin).take(steps.plan)
     assert again.report == first.report
     assert json.dumps(again.update) == json.dumps(first.update)
-
-
-def test_planning_leaves_no_trace_in_the_work_tree(desk):
-    desk.take(steps.plan)
     with desk.workspace() as workspace:
         assert workspace.git("status", "--porcelain", "--ignored") == ""
         assert workspace.head() == workspace.base()
@@ -91,22 +87,20 @@ def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
     assert codes(desk)["F401"] == 4  # tests/ is still out
 
 
-@pytest.mark.parametrize("feedback", ["Add security", "make it faster"])
-def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk, feedback):
+def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk):
     """A pause again, for the template asks after it.
 
     Before, it stood below the plan's title, or was told as applied.
     """
     before = desk.take(steps.plan)
-    after = desk.take(steps.plan, feedback)
-    assert after.report.content.startswith("# Not understood\n\n- “")
-    assert "None of this was understood, so the plan below is as it was." in after.report.content
-    assert after.report.content.endswith(before.report.content)
-    assert after.report.material == before.report.material
-
-
-def test_what_is_added_though_it_is_in_is_said_to_change_nothing(desk):
-    desk.take(steps.plan)
+    for feedback in ("Add security", "make it faster"):
+        after = desk.take(steps.plan, feedback)
+        text = after.report.content
+        assert text.startswith("# Not understood\n\n- “"), feedback
+        assert "None of this was understood, so the plan below is as it was." in text, feedback
+        assert text.endswith(before.report.content), feedback
+        assert after.report.material == before.report.material, feedback
+    # what is added though it is in is said to change nothing
     assert (
         "added `src`: the plan is the same without it."
         in desk.take(steps.plan, "add src/").report.content

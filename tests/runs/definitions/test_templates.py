@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.usefixtures("templates"),
 ]
+ONE = pytest.mark.one_database
 PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
 WORK = {"step_type": "execute", "step_template_slug": "test-work"}
 
@@ -102,6 +103,7 @@ def test_a_step_function_that_does_not_exist_is_refused():
         definitions.edit_step_template("new", title="New", function="test.nothing", config={})
 
 
+@ONE
 @pytest.mark.parametrize(
     ("steps", "place", "words"),
     [
@@ -136,6 +138,7 @@ def test_steps_that_make_no_sense_are_refused_with_their_place(steps, place, wor
     assert rows() == before
 
 
+@ONE
 @pytest.mark.parametrize(
     "schema",
     [
@@ -154,6 +157,7 @@ def test_an_input_schema_that_is_none_is_refused(schema):
     assert list(refused.value.errors) == ["input_schema"]
 
 
+@ONE
 @pytest.mark.parametrize(
     "schema",
     [
@@ -194,6 +198,7 @@ def test_a_schema_may_refer_to_its_own_parts(ana):
     assert list(refused.value.errors) == ["rule"]
 
 
+@ONE
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from hitl.operations import invariants
 from runs import definitions
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -28,6 +28,7 @@ from runs.workflows.base import (
 from runs.workflows.registry import step
 from tests.conftest import fresh
 from tests.worlds import steps
+from tests.worlds.histories.whole_story import broken
 
 PLAYS: dict[str, Callable[[State, Context], Any]] = {}
 """Step name → what it does in this test."""
@@ -88,8 +89,9 @@ def crew(make_order):
 
     PLAYS.clear()
     yield make
-    late = [result for result in invariants.check(now=timezone.now(), deep=True) if result.count]
-    assert late == [], [(one.invariant.code, one.ids) for one in late]
+    if connection.vendor == "sqlite":
+        return  # a third of each test; that the promises are asked alike there has its own tests
+    assert broken() == {}
 
 
 def work_off() -> None:

@@ -26,7 +26,7 @@ from tests.worlds.books import invoices
 from tests.worlds.books.booking import House
 from tests.worlds.repositories import UNTIDY, make_repository
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def approve(order, by, action="approve", feedback=""):

@@ -9,7 +9,6 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
 from hitl.decisions.services import Answer
@@ -18,7 +17,7 @@ from runs import definitions
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, Run
 from runs.services import InputInvalid
 from runs.workflows.base import (
     Child,
@@ -26,7 +25,6 @@ from runs.workflows.base import (
     Gather,
     Go,
     Report,
-    State,
 )
 from tests.conftest import fresh, log_lines
 from tests.runs.engine.crews import (
@@ -46,14 +44,10 @@ from tests.runs.engine.crews import (
     crew as crew,
 )
 from tests.worlds import steps
+from tests.worlds.scripted_step import state_of
 
 pytestmark = pytest.mark.django_db
-
-
-def state_of(order: WorkOrder) -> State:
-    head = fresh(order).thread.head
-    assert head is not None
-    return store.load(head)
+ONE = pytest.mark.one_database
 
 
 def test_sub_steps_run_one_after_the_other_in_a_child_run(crew):
@@ -141,6 +135,7 @@ def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
     assert state_of(order)["said"] == ["one", "one", "two", "three"]
 
 
+@ONE
 def test_an_order_may_be_stopped_before_and_after_single_sub_steps(crew, ana):
     """S1-24: `step/sub-step` names them; the same name elsewhere is not meant."""
     stops = {"interrupt_before": ["crew/two"], "interrupt_after": ["crew/one"]}
@@ -156,12 +151,11 @@ def test_an_order_may_be_stopped_before_and_after_single_sub_steps(crew, ana):
     assert [name for name, _ in steps.CALLS] == ["planning", "one", "finish", "two", "finish"]
 
 
-@pytest.mark.parametrize(
-    "name", ["one", "crew/nobody", "crew/one/deeper", "finish/one", "/one", "crew/"]
-)
-def test_an_order_cannot_be_stopped_at_a_sub_step_that_is_none(crew, name):
-    with pytest.raises(InputInvalid, match="has no step"):
-        crew([sub("one")], order={"interrupt_before": [name]})
+@ONE
+def test_an_order_cannot_be_stopped_at_a_sub_step_that_is_none(crew):
+    for name in ("one", "crew/nobody", "crew/one/deeper", "finish/one", "/one", "crew/"):
+        with pytest.raises(InputInvalid, match="has no step"):
+            crew([sub("one")], order={"interrupt_before": [name]})
 
 
 def test_the_first_failure_cancels_the_others_and_fails_the_order(crew):
@@ -255,6 +249,7 @@ def test_a_sub_workflow_that_failed_goes_on_at_its_own_step(crew, ana):
     assert state_of(order)["said"] == ["first", "second"]
 
 
+@ONE
 def test_revise_after_the_join_runs_the_sub_workflow_again_with_the_feedback(crew, ana):
     """S4-29: the same step through its sub-steps, which see the feedback."""
     heard = []
@@ -275,6 +270,7 @@ def test_revise_after_the_join_runs_the_sub_workflow_again_with_the_feedback(cre
     assert fresh(order).status == "completed"
 
 
+@ONE
 def test_a_step_of_ones_own_fans_out_over_what_it_finds(crew):
     """Each child takes sub-steps of the step's template, with an update of its own; numbers and
     lists join by their reducers.
@@ -305,24 +301,27 @@ def test_a_step_of_ones_own_fans_out_over_what_it_finds(crew):
     assert state["count"] == 110
 
 
-@pytest.mark.parametrize(
-    ("children", "code"),
-    [
+def gathers(children):
+    return lambda state, context: Gather(children=children)
+
+
+@ONE
+def test_what_cannot_be_gathered_fails_the_step_in_words(crew, settings):
+    settings.WAYSTATION_GATHER_WIDTH = 3
+    for children, code in (
         ([Child(name="a"), Child(name="a")], "gather_invalid"),
         ([Child(name="")], "gather_invalid"),
         ([Child(name="x" * 101)], "gather_invalid"),
         ([Child(name="a", steps=["nowhere"])], "gather_invalid"),
         ([Child(name=str(number)) for number in range(4)], "gather_too_wide"),
-    ],
-)
-def test_what_cannot_be_gathered_fails_the_step_in_words(crew, settings, children, code):
-    settings.WAYSTATION_GATHER_WIDTH = 3
-    PLAYS["crew"] = lambda state, context: Gather(children=children)
-    order = worked(crew([sub("one")], function="test.play"))
-    assert (order.status, order.latest_run.failure_code) == ("failed", code)
-    assert Run.objects.filter(work_order=order).count() == 1
+    ):
+        PLAYS["crew"] = gathers(children)
+        order = worked(crew([sub("one")], function="test.play"))
+        assert (order.status, order.latest_run.failure_code) == ("failed", code), children
+        assert Run.objects.filter(work_order=order).count() == 1
 
 
+@ONE
 def test_children_are_not_nested_without_end(crew, settings):
     subs = [sub("flat"), sub("nested")]
     definitions_of_nested(subs)
@@ -342,6 +341,7 @@ def test_a_step_template_cannot_be_its_own_sub_step(crew):
         )
 
 
+@ONE
 def test_a_gather_of_nobody_goes_on_at_once(crew):
     PLAYS["crew"] = lambda state, context: Gather(children=[], update={"x": 1})
     order = worked(crew([sub("one")], function="test.play"))
@@ -349,6 +349,7 @@ def test_a_gather_of_nobody_goes_on_at_once(crew):
     assert state_of(order)["x"] == 1
 
 
+@ONE
 def test_the_code_that_one_child_changed_goes_on_with_its_parent(crew):
     """And where two changed it, nothing is silently lost: the run stops and names both commits."""
 
@@ -366,6 +367,7 @@ def test_the_code_that_one_child_changed_goes_on_with_its_parent(crew):
     assert "b" * 12 in order.latest_run.error
 
 
+@ONE
 def test_whoever_watches_the_order_hears_of_its_children(crew, ana):
     order = worked(crew([sub("one", **ASKING), sub("two")], parallel=True))
     answer(asked("one"), ana)
@@ -433,6 +435,7 @@ def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after
     assert fresh(order).status == "completed"
 
 
+@ONE
 def test_children_are_pinned_to_what_was_frozen_with_the_order(crew, ana):
     """P10: an edit of the step template while the order waits changes neither its sub-steps nor
     their configuration.
@@ -498,6 +501,7 @@ def test_a_child_whose_answer_was_taken_when_another_failed_is_not_asked_again_a
     assert state_of(order)["said"] == ["asking", "bad"]
 
 
+@ONE
 def test_a_question_that_is_asked_again_counts_its_revisions_on(crew, ana):
     """F16: a revision number names one content, also across a retry; and the limit of revisions
     holds.

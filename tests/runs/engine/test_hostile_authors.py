@@ -187,17 +187,12 @@ FAILS = {
 }
 
 
-OF_DATABASES = {"half-a-character", "huge-number", "transaction", "own-words", "by-hand"}
-"""What a database may take in its own way; all else is refused before it is written."""
+LEAVE_A_TRANSACTION = ("transaction", "own-words", "by-hand")
+BOTH = pytest.mark.both_databases
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.both_databases] if name in OF_DATABASES else [])
-        for name in FAILS
-    ],
-)
+@BOTH
+@pytest.mark.parametrize("name", LEAVE_A_TRANSACTION)
 def test_a_hostile_step_fails_its_own_run_and_no_other(order_that, make_order, name):
     """P12, F14: most of these left the worker with a traceback, and the run was lost again and
     again until it was an incident; an open transaction took the runs of others along.
@@ -215,6 +210,21 @@ def test_a_hostile_step_fails_its_own_run_and_no_other(order_that, make_order, n
 def _seen(order, other):
     run = fresh(order).latest_run
     return run.status, run.failure_code, run.error, fresh(other).status
+
+
+@BOTH
+def test_one_worker_gets_through_all_of_them_and_then_does_what_is_anothers(order_that, make_order):
+    """P12, F14."""
+    found, wanted = {}, {}
+    for name, (step, code, words) in FAILS.items():
+        order = order_that(step)
+        assert advance(order.latest_run.pk, budget=60) == [], name
+        run = fresh(order).latest_run
+        found[name] = run.status, run.failure_code, bool(re.search(words, run.error))
+        wanted[name] = "failed", code, True
+    assert found == wanted
+    assert drive(make_order("writing-quick")).status == "completed"
+    assert broken() == {}
 
 
 @pytest.mark.parametrize("limit", [None, 5])
@@ -269,7 +279,7 @@ def runs_a_loop(state, context):
     "does",
     [
         moves_away, empties_the_environment, lowers_the_limit, runs_a_loop, closes_all,
-        pytest.param(closes_the_connection, marks=pytest.mark.both_databases),
+        pytest.param(closes_the_connection, marks=BOTH),
     ],
 )  # fmt: skip
 def test_what_a_step_does_to_its_process_hurts_no_run(order_that, make_order, does):

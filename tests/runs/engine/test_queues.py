@@ -20,7 +20,7 @@ from tests.conftest import drive, pause_of
 from tests.servers.private import Redis
 from tests.worlds import steps
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 QUEUES = {"control", "steps", "agents"}
 

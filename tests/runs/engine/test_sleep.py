@@ -38,7 +38,10 @@ def let_an_hour_pass():
 
 
 def test_a_step_sleeps_as_a_row_that_is_due_later_and_holds_nothing(order_that):
-    """P2: no lease, no message, no worker; the sweep wakes the run once its time has come."""
+    """P2: no lease, no message, no worker; the sweep wakes the run once its time has come.
+
+    P3: it was not lost, however late it is due.
+    """
     before = clock.now()
     order = order_that(lambda state, context: Sleep(for_=HOUR, update={"plan": "slept"}))
     run = asleep(order)
@@ -48,6 +51,10 @@ def test_a_step_sleeps_as_a_row_that_is_due_later_and_holds_nothing(order_that):
     assert lost_runs.due_again(now=now, patience=patience) == {}
     assert advance(run.pk, budget=60) == []  # a message that comes too early finds nothing due
     assert fresh(order).latest_run.epoch == run.epoch
+    checkpoints = order.thread.checkpoints.count()
+    assert lost_runs.take_back(now=now + 2 * HOUR) == []
+    assert order.thread.checkpoints.count() == checkpoints
+    assert fresh(order).latest_run.due_at == run.due_at
     woken = lost_runs.due_again(now=now + HOUR + 2 * patience, patience=patience)
     assert list(woken) == [(run.pk, run.queue)]
     let_an_hour_pass()
@@ -103,33 +110,23 @@ def test_a_run_that_is_suspended_asks_in_place_of_sleeping(order_that, ana):
     assert pause_of(order).question == "Suspended by Ana Ruiz"
 
 
-def test_the_sweep_leaves_a_timer_alone(order_that):
-    """P3: a run that sleeps was not lost, however late it is due."""
-    order = order_that(lambda state, context: Sleep(for_=HOUR))
-    run = asleep(order)
-    checkpoints = order.thread.checkpoints.count()
-    assert lost_runs.take_back(now=clock.now() + 2 * HOUR) == []
-    assert order.thread.checkpoints.count() == checkpoints
-    assert fresh(order).latest_run.due_at == run.due_at
+NONSENSE: list[tuple[Sleep, str]] = [
+    (Sleep(), "sleep_invalid"),
+    (Sleep(for_=HOUR, until=dt.datetime.now(dt.UTC)), "sleep_invalid"),
+    (Sleep(until=dt.datetime(2030, 1, 1)), "sleep_invalid"),  # that is refused
+    (Sleep(for_=dt.timedelta(days=9999)), "sleep_invalid"),
+    (Sleep(until=dt.datetime.max.replace(tzinfo=dt.UTC)), "sleep_invalid"),
+    (Sleep(for_=3600), "sleep_invalid"),  # type: ignore[arg-type]  # a number is refused
+    (Sleep(for_=HOUR, reason=7), "sleep_invalid"),  # type: ignore[arg-type]  # as above
+    (Sleep(for_=HOUR, to=""), "sleep_misplaced"),
+]
 
 
-@pytest.mark.parametrize(
-    ("sleep", "code"),
-    [
-        (Sleep(), "sleep_invalid"),
-        (Sleep(for_=HOUR, until=dt.datetime.now(dt.UTC)), "sleep_invalid"),
-        (Sleep(until=dt.datetime(2030, 1, 1)), "sleep_invalid"),  # that is refused
-        (Sleep(for_=dt.timedelta(days=9999)), "sleep_invalid"),
-        (Sleep(until=dt.datetime.max.replace(tzinfo=dt.UTC)), "sleep_invalid"),
-        (Sleep(for_=3600), "sleep_invalid"),  # type: ignore[arg-type]  # a number is refused
-        (Sleep(for_=HOUR, reason=7), "sleep_invalid"),  # type: ignore[arg-type]  # as above
-        (Sleep(for_=HOUR, to=""), "sleep_misplaced"),
-    ],
-)
-def test_a_timer_that_makes_no_sense_fails_its_step_in_words(order_that, sleep, code):
-    order = drive(order_that(lambda state, context: sleep))
-    assert (order.status, order.latest_run.failure_code) == ("failed", code)
-    assert "Nothing of this step was recorded" in order.latest_run.error
+def test_a_timer_that_makes_no_sense_fails_its_step_in_words(order_that):
+    for sleep, code in NONSENSE:
+        order = drive(order_that(lambda state, context, said=sleep: said))
+        assert (order.status, order.latest_run.failure_code) == ("failed", code), sleep
+        assert "Nothing of this step was recorded" in order.latest_run.error, sleep
 
 
 def test_a_step_that_sleeps_where_its_template_pauses_asks_and_then_sleeps(order_that, ana):

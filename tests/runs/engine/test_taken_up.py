@@ -22,7 +22,7 @@ from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.worlds import lost_worker, steps
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def test_a_retry_stops_where_the_order_was_to_stop(order_that, ana):

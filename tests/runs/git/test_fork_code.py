@@ -18,7 +18,7 @@ from runs import services as runs
 from runs.git.housekeeping import workspace_path
 from runs.models import WorkOrder
 from runs.services import forks
-from tests.conftest import drive, fresh, head_of, pause_of
+from tests.conftest import drive, head_of, pause_of
 from tests.worlds.repositories import UNTIDY, git, make_repository
 
 pytestmark = pytest.mark.django_db
@@ -61,49 +61,48 @@ def approved(order: WorkOrder) -> list[Checkpoint]:
     )
 
 
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["the same worker", "another worker"])
-def test_a_fork_finds_the_code_as_its_checkpoint_has_it(reworked, ana, elsewhere):
+def test_a_fork_finds_the_code_as_its_checkpoint_has_it(reworked, ana):
     """SPEC §9, issue 4, 2: the commit in the checkpoint is restored, from its bundle where the
     workspace is gone.
+
+    S0-80: nothing is lost by a fork; the branch that was left is as good a place to go on from.
     """
     assert reworked.status == "completed"
     first, second = approved(reworked)
     assert commit_of(first) != commit_of(second)
     assert git(path_of(reworked), "rev-parse", "HEAD") == commit_of(second)
-    assert forks.prospect(first).commit == commit_of(first)
-    if elsewhere:
-        shutil.rmtree(path_of(reworked))
     services.fork(first.pk, by=ana, reason="the first result was right")
     order = drive(reworked)
     assert (order.status, order.phase) == ("paused", "awaiting_review_decision")
     assert git(path_of(order), "rev-parse", "HEAD") == commit_of(first)
     assert "I001" in git(path_of(order), "log", "--format=%s", "refs/waystation/base..HEAD")
-    answer(order, ana, "approve")
-    done = fresh(order)
+    done = answer(order, ana, "approve")
     assert (done.status, commit_of(head_of(done))) == ("completed", commit_of(first))
-
-
-def test_the_other_branch_keeps_its_code_and_can_be_gone_back_to(reworked, ana):
-    """S0-80: nothing is lost by a fork; the branch that was left is as good a place to go on
-    from.
-    """
-    first, second = approved(reworked)
-    services.fork(first.pk, by=ana, reason="look back")
-    answer(drive(reworked), ana, "approve")
     services.fork(second.pk, by=ana, reason="and forward again")
     order = drive(reworked)
     assert git(path_of(order), "rev-parse", "HEAD") == commit_of(second)
+    answer(order, ana, "approve")
+    shutil.rmtree(path_of(order))  # another worker's machine
+    services.fork(first.pk, by=ana, reason="back again")
+    order = drive(reworked)
+    assert git(path_of(order), "rev-parse", "HEAD") == commit_of(first)
+    assert commit_of(head_of(answer(order, ana, "approve"))) == commit_of(first)
 
 
 # What a fork would do
 
 
-def test_a_prospect_tells_what_is_repeated_what_is_kept_and_who_is_asked(reworked):
-    found = forks.prospect(approved(reworked)[0])
-    assert (found.refusal, found.step) == ("", "Review")
-    assert list(found.again) == ["Review", "Deliver"]
+def test_a_prospect_tells_what_is_repeated_what_is_kept_and_who_is_asked(folder, ana):
+    order = drive(runs.submit("repo-tidy", by=ana, repository_url=str(folder)))
+    for _ in range(2):
+        order = answer(order, ana, "approve")
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    [at] = approved(order)
+    found = forks.prospect(at)
+    assert (found.refusal, found.step, found.commit) == ("", "Review", commit_of(at))
+    assert list(found.again) == ["Review"]
     assert (list(found.ahead), list(found.kept), list(found.asks)) == (
-        [],
+        ["Deliver"],
         ["Planning", "Execute"],
         ["Review"],
     )

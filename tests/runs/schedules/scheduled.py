@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 
 from runs.models import Occurrence, Schedule
 from runs.schedules import keeping, sweep
+from tests.worlds.people import give
 
 NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 """A Monday; schedules of `scheduled` look for what occurs from then on."""
@@ -19,7 +20,7 @@ HOUR = dt.timedelta(hours=1)
 
 
 def may_schedule(user: User) -> User:
-    user.user_permissions.add(Permission.objects.get(codename="add_schedule"))
+    give(user, "add_schedule")
     return User.objects.get(pk=user.pk)
 
 

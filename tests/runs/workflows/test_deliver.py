@@ -225,17 +225,15 @@ def test_a_forge_that_is_away_is_tried_again_and_one_that_is_asked_too_much_is_l
     assert order.status == "completed" and len(forge.pulls) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "code"), [(500, "forge_away"), (429, "forge_limit"), (403, "forge_refused")]
-)
-def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, ana, status, code):
-    forge.git_status = status
+def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, ana):
     services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
-    order = settled(waiting)
-    assert (order.status, order.latest_run.failure_code) == ("failed", code)
-    assert "commits are kept" in order.latest_run.error and TOKEN not in order.latest_run.error
+    for status, code in ((500, "forge_away"), (429, "forge_limit"), (403, "forge_refused")):
+        forge.git_status = status
+        order = settled(waiting)
+        assert (order.status, order.latest_run.failure_code) == ("failed", code)
+        assert "commits are kept" in order.latest_run.error and TOKEN not in order.latest_run.error
+        runs.retry(order.pk, by=ana)
     forge.git_status = 0
-    runs.retry(order.pk, by=ana)
     order = drive(order)
     assert order.status == "completed" and len(forge.open) == 1
 
@@ -273,46 +271,38 @@ def test_nothing_leaves_that_was_never_approved(waiting, forge, ana):
     assert forge.branch_head(waiting.branch) == ""
 
 
-@pytest.mark.parametrize(
-    ("config", "code"),
-    [
-        ({"approved": ["execute"]}, ""),
-        ({"approved": ["deliver_test.work"]}, ""),
-        ({"approved": ["excute"]}, "approval_missing"),
-        ({"approved": "execute"}, "bad_config"),
-        ({"approved": [""]}, "bad_config"),
-    ],
-)
-def test_a_step_may_name_whose_approval_it_wants(repository, forge, ana, config, code):
+def test_a_step_may_name_whose_approval_it_wants(repository, forge, ana):
     saved = definitions.edit_step_template("deliver", title="Deliver", function="deliver")
-    # as a release saved it that did not look
-    StepTemplate.objects.filter(pk=saved.pk).update(config=config)
-    order = approve(ordered(repository, ana), ana)
-    assert order.latest_run.failure_code == code
-    assert bool(forge.branch_head(order.branch)) is not bool(code)
+    for approved, code in (
+        (["execute"], ""),
+        (["deliver_test.work"], ""),
+        (["excute"], "approval_missing"),
+        ("execute", "bad_config"),
+        ([""], "bad_config"),
+    ):
+        # as a release saved it that did not look
+        StepTemplate.objects.filter(pk=saved.pk).update(config={"approved": approved})
+        order = approve(ordered(repository, ana), ana)
+        assert order.latest_run.failure_code == code, approved
+        assert bool(forge.branch_head(order.branch)) is not bool(code), approved
 
 
-@pytest.mark.parametrize(
-    ("first", "later", "pushed", "proposed"),
-    [
+def test_what_leaves_is_what_was_shown_less_what_is_forbidden_since(repository, forge, ana):
+    for first, later, pushed in (
         # what is forbidden now does not leave
-        (("branch", "ready"), ("never", "never"), False, False),
-        (("branch", "ready"), ("branch", "never"), True, False),
-        (("never", "never"), ("branch", "ready"), False, False),  # nobody was shown that it would
-        (("asked", "never"), ("branch", "ready"), False, False),
-        (("branch", "never"), ("branch", "draft"), True, False),
-    ],
-)
-def test_what_leaves_is_what_was_shown_less_what_is_forbidden_since(
-    repository, forge, ana, first, later, pushed, proposed
-):
-    Repository.objects.update(push_policy=first[0], pull_request_policy=first[1])
-    order = ordered(repository, ana)
-    Repository.objects.update(push_policy=later[0], pull_request_policy=later[1])
-    order = approve(order, ana)
-    assert order.status == "completed"
-    assert (bool(forge.branch_head(order.branch)), bool(forge.pulls)) == (pushed, proposed)
-    assert order.outputs["git_commit_count"] == 1
+        (("branch", "ready"), ("never", "never"), False),
+        (("branch", "ready"), ("branch", "never"), True),
+        (("never", "never"), ("branch", "ready"), False),  # nobody was shown that it would
+        (("asked", "never"), ("branch", "ready"), False),
+        (("branch", "never"), ("branch", "draft"), True),
+    ):
+        Repository.objects.update(push_policy=first[0], pull_request_policy=first[1])
+        order = ordered(repository, ana)
+        Repository.objects.update(push_policy=later[0], pull_request_policy=later[1])
+        order = approve(order, ana)
+        assert (order.status, order.outputs["git_commit_count"]) == ("completed", 1)
+        assert bool(forge.branch_head(order.branch)) is pushed, (first, later)
+    assert forge.pulls == []
 
 
 def test_an_operator_puts_the_forge_right_and_a_retry_goes_on(waiting, forge, ana, settings):

@@ -46,8 +46,16 @@ def only_a_charge() -> Invoice:
     return added_up(invoices.correct(), [], freight)
 
 
-@pytest.mark.parametrize("write", [to_cii, to_pdf, to_ubl])
-@pytest.mark.parametrize("made", [minimum, basic_wl, only_a_charge])
+@pytest.mark.parametrize(
+    ("made", "write"),
+    [
+        (minimum, to_cii),
+        (minimum, to_pdf),
+        (minimum, to_ubl),
+        (basic_wl, to_pdf),
+        (only_a_charge, to_ubl),
+    ],
+)
 def test_an_invoice_without_lines_is_a_question_with_its_reason(house, page, api, ana, made, write):
     """It was rejected by itself, and shown as completed: Post, done, 5 of 5. Of its supplier terms
     were asked that nothing could be booked by.
@@ -174,7 +182,7 @@ def filled(schema: dict[str, Any], dice: random.Random) -> Any:
     return next((said for part, said in examples.items() if part in text), "because")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_no_booking_is_completed_that_neither_booked_nor_was_decided(house, seed):
     """Whatever an invoice lacks and whoever answers what: see `ends_truly`."""
     dice = random.Random(seed)

@@ -4,10 +4,10 @@ it. Types and signs that contradict each other are never booked without a person
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from itertools import product
 from typing import Any
 
 import pytest
@@ -45,6 +45,7 @@ QUANTITIES = {
     "negative": ("-2", "-1"),
     "mixed, in sum negative": ("-2", "1"),
 }
+COLUMNS = (("positive", "mixed"), ("negative", "mixed, in sum negative"))
 NAMED = {"a booked invoice": "RE-2026-1041", "an unbooked invoice": "RE-0", "no invoice": None}
 ORDERS = {"a purchase order": "PO-4711", "no purchase order": None}
 
@@ -107,21 +108,23 @@ def answers(order: Any, read_as: str) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("syntax", WRITERS)
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_what_is_booked_and_what_is_asked(house, row, syntax):
+@pytest.mark.parametrize("place", range(len(ROWS)), ids=lambda place: ROWS[place][0])
+def test_what_is_booked_and_what_is_asked(house, place):
     """A credit note of -4 760.00 was booked as 4 760.00 owed, and no order was looked at: nobody
     was asked. Whatever is asked is booked as it is answered, and to no other side.
+
+    Which quantities of a column, with which order and in which syntax, is left to dice.
     """
+    row, dice = ROWS[place], random.Random(place)
     kind, names = row[0].split(", ")
     assert house.book(invoices.correct()).status == "completed"
     before = (house.books / "ledger.csv").read_bytes()
-    for place, (signs, order) in enumerate(product(QUANTITIES, ORDERS)):
+    for column, expected in zip(COLUMNS, row[1:], strict=True):
         (house.books / "ledger.csv").write_bytes(before)
+        signs, order, syntax = map(dice.choice, (column, list(ORDERS), list(WRITERS)))
+        read_as = (OWED, TAKEN_BACK)[place % 2]
         given = document(kind, signs, NAMED[names], ORDERS[order])
-        expected, told = row[2] if "negative" in signs else row[1], f"{signs}, {order}"
-        # each is answered one way in UBL and the other way in CII
-        read_as = (TAKEN_BACK, OWED)[(place + place // 2 + (syntax == "CII")) % 2]
+        told = f"{signs}, {order}, {syntax}"
         made = house.book(given, write=WRITERS[syntax])
         assert happened(house, made) == expected, told
         rounds = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 import pytest
-from django.contrib.auth.models import Permission
 
 from hitl.decisions import services
 from hitl.decisions.answers import Answer
@@ -19,6 +18,7 @@ from runs.services import InputInvalid, submit
 from runs.workflows import registry
 from tests.conftest import drive, pause_of
 from tests.doors.rest import ORDERS, problem
+from tests.worlds.people import give
 
 AT = "/api/v1/templates"
 AUTHOR = """
@@ -118,11 +118,6 @@ def author(templates, tmp_path, monkeypatch, settings):
 
     yield deploy
     sys.modules.pop("trip_flows", None)
-
-
-def give(user, *rights):
-    for right in rights:
-        user.user_permissions.add(Permission.objects.get(codename=right))
 
 
 def ordered(ana, **given):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Permission
 
+from hitl.forms.configurations import KindForm
 from runs import definitions
 from runs.models import StepTemplate, Template, TemplateAccess, WorkOrder
 from tests.hitl.forms.controls import form_of
+from tests.worlds.people import give
 
 GATE = {"question": "What?", "blocking_reason": "words", "required_inputs": {"type": "object"}}
 
@@ -35,11 +36,6 @@ def editor(ana, client, letter):
     give(ana, "add_template", "add_steptemplate", "change_templateaccess")
     client.force_login(ana)
     return client
-
-
-def give(user, *rights):
-    for right in rights:
-        user.user_permissions.add(Permission.objects.get(codename=right))
 
 
 def filled(page):
@@ -219,10 +215,14 @@ def test_a_step_template_is_made_of_a_function_by_its_form(editor):
 
 def test_a_configuration_of_ours_is_shown_and_saved_as_it_was(editor):
     """Each form has to hold what is saved already: saving it unchanged makes no version."""
+    shown = set()
     for kind in StepTemplate.objects.current():
-        page = editor.get(f"/templates/steps/{kind.slug}/")
-        assert page.status_code == 200
-        form = page.context["form"]
+        form = KindForm(None, kind=kind, new=False)
+        if kind.function not in shown:
+            page = editor.get(f"/templates/steps/{kind.slug}/")
+            assert page.status_code == 200
+            form = page.context["form"]
+        shown.add(kind.function)
         assert form.config.payload == kind.config | {}, kind.slug
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 
 from runs import definitions
 from runs.definitions import rights
 from runs.models import StepTemplate, Template, TemplateAccess, WorkOrder
 from runs.workflows import registry
 from tests.doors.rest import ORDERS, problem
+from tests.worlds.people import give
 
 AT = "/api/v1/templates/workflows"
 KINDS = "/api/v1/templates/steps"
@@ -39,11 +40,6 @@ def letter(templates):
 
 def step(name, **more):
     return {"name": name, "step_type": name, "step_template_slug": f"letter-{name}", **more}
-
-
-def give(user, *rights):
-    for right in rights:
-        user.user_permissions.add(Permission.objects.get(codename=right))
 
 
 def test_every_function_of_ours_says_what_its_configuration_holds(ana_api, templates):

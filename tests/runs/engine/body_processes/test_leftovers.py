@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -52,6 +51,8 @@ LEFT = {
     # which has our pipes no longer than its process
     "subprocess.Popen(['sleep', '30'], stdout=-3, stderr=-3)": "a child process",
     "subprocess.run(['true'])": "",
+    # which an engine has, and which begins when a step first says something
+    "threading.Thread(target=time.sleep, args=(9,), name='chunk-writer', daemon=True).start()": "",
 }
 TELL = "print(known.put_back() or known.left() or 'nothing', flush=True); os._exit(0)"
 BEGIN = """
@@ -67,9 +68,20 @@ known = Before()
 """
 
 
-def said(lines: str) -> list[str]:
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    """A line for each of LEFT, in a fork of its own, and then one for each of CHANGES."""
+    lines = [f"if os.fork() == 0:\n known.begin()\n {body}\n {TELL}\nos.wait()" for body in LEFT]
+    for change, sign in CHANGES.items():
+        lines += [
+            "known.begin()",
+            change,
+            f"changed = {sign}",
+            "left = known.put_back() or known.left()",
+            f"print({change!r}, changed, {sign}, left or 'nothing', sep=' | ', file=stdout)",
+        ]
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + textwrap.dedent(lines)],
+        [sys.executable, "-c", BEGIN + "\n".join(lines)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -79,17 +91,8 @@ def said(lines: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_whatever_is_changed_is_put_back():
-    lines = []
-    for change, sign in CHANGES.items():
-        lines += [
-            "known.begin()",
-            change,
-            f"changed = {sign}",
-            "left = known.put_back() or known.left()",
-            f"print({change!r}, changed, {sign}, left or 'nothing', sep=' | ', file=stdout)",
-        ]
-    found = [line.split(" | ")[1:] for line in said("\n".join(lines))]
+def test_whatever_is_changed_is_put_back(said):
+    found = [line.split(" | ")[1:] for line in said[len(LEFT) :]]
     # the locale of a machine may be that one from the start
     wanted = [["True", "False", "nothing"] for _ in CHANGES]
     place = list(CHANGES).index("locale.setlocale(locale.LC_ALL, 'C.UTF-8')")
@@ -98,18 +101,7 @@ def test_whatever_is_changed_is_put_back():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells of open files")
-def test_what_cannot_be_put_back_is_told():
-    """Each in a fork of its own."""
-    cases = [f"if os.fork() == 0:\n known.begin()\n {body}\n {TELL}\nos.wait()" for body in LEFT]
-    found = dict(zip(LEFT, said("\n".join(cases)), strict=True))
+def test_what_cannot_be_put_back_is_told(said):
+    found = dict(zip(LEFT, said[: len(LEFT)], strict=True))
     for body, wanted in LEFT.items():
         assert found[body].startswith(wanted or "nothing"), (body, found)
-
-
-def test_an_engines_thread_that_begins_meanwhile_is_no_leftover():
-    (found,) = said(
-        "known.begin()\n"
-        "threading.Thread(target=time.sleep, args=(9,), name='chunk-writer', daemon=True).start()\n"
-        + TELL
-    )
-    assert found == "nothing"

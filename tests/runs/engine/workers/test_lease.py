@@ -47,13 +47,6 @@ def test_a_claim_is_given_once(make_order):
     assert run.lease_until == now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
 
 
-def test_a_run_is_not_claimed_before_it_is_due(make_order):
-    run_id = make_order().latest_run_id
-    Run.objects.update(due_at=timezone.now() + dt.timedelta(minutes=5))
-    assert not advance(run_id, budget=60)
-    assert steps.CALLS == []
-
-
 @pytest.mark.parametrize("template", ["writing", "writing-quick"])
 def test_a_worker_that_was_given_up_cannot_write_its_result(make_order, template):
     """P4, F11: the step ran twice under one key, its result is there once, and it is the second

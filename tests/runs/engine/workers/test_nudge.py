@@ -36,7 +36,7 @@ from tests.conftest import fresh, log_lines, pause_of
 from tests.servers.stack import ROOT
 from tests.worlds import lost_worker, steps
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 @pytest.fixture
@@ -224,40 +224,24 @@ def test_a_forked_child_has_a_sender_of_its_own(hanging, monkeypatch):
     assert tasks._sender is before
 
 
-def test_a_lost_message_is_sent_again_by_the_sweep(make_order, sent):
-    """P3, F10."""
-    order = make_order()
-    Run.objects.update(due_at=timezone.now() - dt.timedelta(minutes=1))
-    tasks.sweep()
-    assert sent == [str(order.latest_run_id)]
+def test_the_sweep_sends_what_was_lost_again_and_leaves_alone_what_is_not_overdue(
+    make_order, paused, sent
+):
+    """P3, F10: a run whose message was lost. F11: one of a lost worker, once.
 
-
-def test_the_sweep_leaves_alone_what_is_not_overdue(make_order, paused, sent):
-    """P7: neither a paused run, nor one just made, nor one that is due later, nor one at work."""
+    P7: neither a paused run, nor one just made, nor one that is due later, nor one at work.
+    """
+    now, minute = timezone.now(), dt.timedelta(minutes=1)
     make_order()
-    later, working = make_order(), make_order()
-    Run.objects.filter(pk=later.latest_run_id).update(
-        due_at=timezone.now() + dt.timedelta(minutes=1)
+    unsent, later, working, lost = (
+        Run.objects.filter(pk=make_order().latest_run_id) for _ in range(4)
     )
-    Run.objects.filter(pk=working.latest_run_id).move(
-        {PENDING},
-        RUNNING,
-        lease_until=timezone.now() + dt.timedelta(minutes=1),
-        due_at=timezone.now() - dt.timedelta(hours=1),
-    )
+    unsent.update(due_at=now - minute)
+    later.update(due_at=now + minute)
+    for run, until in ((working, now + minute), (lost, now - 60 * minute)):
+        run.move({PENDING}, RUNNING, lease_until=until, due_at=now - 60 * minute)
     tasks.sweep()
-    assert sent == []
-
-
-def test_the_sweep_names_a_run_of_a_lost_worker_once(make_order, sent):
-    """F11."""
-    order = make_order()
-    long_ago = timezone.now() - dt.timedelta(hours=1)
-    Run.objects.filter(pk=order.latest_run_id).move(
-        {PENDING}, RUNNING, lease_until=long_ago, due_at=long_ago
-    )
-    tasks.sweep()
-    assert sent == [str(order.latest_run_id)]
+    assert sorted(sent) == sorted(str(run.get().pk) for run in (unsent, lost))
 
 
 def overdue_orders(make_order, number):
@@ -269,18 +253,17 @@ def overdue_orders(make_order, number):
     return [str(order.latest_run_id) for order in orders]
 
 
-@pytest.mark.parametrize(("waiting", "expected"), [(0, 4), (2, 3), (5, 1), (100, 1)])
-def test_a_sweep_only_fills_up_the_queue_of_workers_that_are_behind(
-    make_order, sent, monkeypatch, waiting, expected
-):
+def test_a_sweep_only_fills_up_the_queue_of_workers_that_are_behind(make_order, sent, monkeypatch):
     """F10, P3: the oldest go first, and one at any rate; else each sweep would add the same
     messages to those that wait already.
     """
     monkeypatch.setattr(tasks, "FULL", 5)
-    monkeypatch.setattr(tasks, "_waiting_in", lambda channel, queue: waiting)
     runs = overdue_orders(make_order, 4)
-    tasks.sweep()
-    assert sent == runs[:expected]
+    for waiting, expected in ((0, 4), (2, 3), (5, 1), (100, 1)):
+        monkeypatch.setattr(tasks, "_waiting_in", lambda channel, queue, many=waiting: many)
+        tasks.sweep()
+        assert sent == runs[:expected], waiting
+        sent.clear()
 
 
 def test_a_sweep_counts_what_waits_in_the_broker(monkeypatch):
@@ -351,17 +334,9 @@ def test_a_worker_that_ends_hands_its_runs_over_and_tells_others(make_order, sen
     assert len(sent) == 1
 
 
-def test_a_message_takes_the_run_as_far_as_it_goes(make_order, sent):
-    """P7: and asks for no other message, since it waits for a person."""
-    order = make_order()
-    tasks.advance_run(str(order.latest_run_id))
-    assert fresh(order).phase == "awaiting_plan_approval"
-    assert sent == []
-
-
 def test_a_question_ends_the_task_and_its_answer_queues_another(make_order, ana, sent, committing):
-    """C1: nothing waits in between: no lease, no thread, and no row that names a worker; whoever
-    comes finds the decision.
+    """C1, P7: nothing waits in between: no lease, no thread, no further message, and no row that
+    names a worker; whoever comes finds the decision.
     """
     threads: set[threading.Thread] = set()
     for _ in range(2):  # the process starts its threads in the first round

@@ -244,16 +244,13 @@ def test_another_process_and_another_hash_seed_come_to_the_same():
         "from runs.workflows.code import fingerprint as f; "
         "print(f.fingerprint(steps.plan))"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert found == {f"{fingerprint(steps.plan)}\n".encode()}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "1"},  # ours is another one
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert found == f"{fingerprint(steps.plan)}\n".encode()
 
 
 def test_the_shipped_steps_differ():
