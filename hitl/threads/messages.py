@@ -91,7 +91,8 @@ def say(
     refused, queued, or it interrupts.
 
     Args:
-        auto_resume_pending: False leaves the question alone, so the thread is busy.
+        auto_resume_pending: False leaves the question alone: the message is no answer, and waits
+            behind the run that asks, where nothing else is said.
         when_busy: for this message alone, in place of the thread's own.
     Raises:
         NotFound, and what `decide`, `runs.threads.turns.invoke` and
@@ -106,6 +107,8 @@ def say(
         return answer(pauses[0], turn.input, by=by, via=via)
     scopes.check_start(steers=turn.by_hand or turn.step_around)
     thread = _find(thread_id, by)  # who is only asked begins nothing
+    if pauses and when_busy is None and thread.when_busy == WhenBusy.REFUSE:
+        when_busy = WhenBusy.QUEUE
     # an answer that came too late is no new turn
     if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused(

@@ -18,10 +18,13 @@ from hitl.decisions.services import Answer, AnswerInvalid, decide
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from runs.services import external_runs
+from runs.workflows import tool_calls
 from runs.workflows.sequence import APPROVE, CANCEL
 from runs.workflows.wait_for_input import ANSWER
 
 MAX_METADATA = 16 * 1024
+CALL_FIELDS = ("arguments", "reason", "result")
+"""What belongs to a decision about a call, beside its word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +150,8 @@ def verdict_in(event: ResumeEvent, verdicts: Collection[str]) -> bool:
 
 def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
     """Give the answer that an event holds. Raises AnswerInvalid where it holds none."""
+    if (about_a_call := _for_the_call(pause, event)) is not None:
+        event = replace(event, payload=about_a_call, input_type=ANSWER)
     payload, action = event.payload, _action(pause, event)
     sender = event.sender_metadata
     if pause.wants_data(action):
@@ -197,6 +202,24 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
         sender=sender,
         stage=stage,
     )
+
+
+def _for_the_call(pause: Pause, event: ResumeEvent) -> dict[str, Any] | None:
+    """What an event decides of the one call that its prompt asks about, in a word or with what
+    belongs to it (S2-22); None where it is another kind of answer. Of several calls a word would
+    not say which one it is for.
+    """
+    payload = event.payload if isinstance(event.payload, Mapping) else {"decision": event.payload}
+    decision = payload.get("decision")
+    if not event.pause_id or event.input_type or len(pause.calls) != 1:
+        return None
+    if not isinstance(decision, str) or payload.keys() - {"decision", *CALL_FIELDS}:
+        return None
+    [call], word = pause.calls, decision.strip().lower()
+    # a word that answers the whole question is that answer
+    if word not in tool_calls.allowed(call) or word in pause.ways:
+        return None
+    return {"calls": {call["id"]: {**payload, "decision": word}}}
 
 
 def _action(pause: Pause, event: ResumeEvent) -> str:

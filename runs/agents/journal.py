@@ -42,8 +42,8 @@ class Ready:
     id: str
     tool: Tool
     arguments: Mapping[str, Any]
-    edited: bool = False
-    """A person changed the arguments."""
+    was: Mapping[str, Any] | None = None
+    """What the model wanted, where a person changed the arguments."""
     decision: str = ""
     """Id of the decision that lets it be made; "" where nobody had to be asked."""
 
@@ -123,9 +123,16 @@ class Journal:
             )
         except ToolFailed as error:
             result, status = str(error), "failed"
-        if call.edited and status == "done":
-            result = {"result": result, "arguments_changed_by_a_person": dict(call.arguments)}
-        return {"status": status, "result": result, "ms": round((time.monotonic() - began) * 1000)}
+        record = {
+            "status": status,
+            "result": result,
+            "ms": round((time.monotonic() - began) * 1000),
+        }
+        if call.was is None:
+            return record
+        # what ran is what people and the model read from here on, and that it was changed
+        changed = {"arguments": dict(call.arguments), "was": dict(call.was)}
+        return {**record, **changed, "decision": call.decision}
 
     def start(self, call_id: str, tool: str, arguments: Any) -> None:
         """Tell once that a call began."""
@@ -154,6 +161,8 @@ class Journal:
 
         def tell(got: Mapping[str, Any]) -> Told:
             shown = {"result": shortened(got["result"]), "status": got["status"], "ms": got["ms"]}
+            if "was" in got:
+                shown["was"] = previewed(got["was"])
             return "tool_call_completed", {
                 **self._told(call_id, tool, arguments),
                 **shown,

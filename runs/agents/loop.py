@@ -261,7 +261,7 @@ class Loop:
                     id=call["id"],
                     tool=tool,
                     arguments=made[0].arguments,
-                    edited=made[0].edited,
+                    was=arguments if made[0].edited else None,
                     decision=made[0].decision_id,
                 )
             )
@@ -419,15 +419,17 @@ class Loop:
 
 
 def _shown(call: Json, result: Mapping[str, Any] | None) -> Json:
-    """A call as people read it."""
+    """A call as people read it: where a person changed the arguments, with those that were made."""
     came = result or journal.ended("waiting", "")
+    made = {"arguments": came.get("arguments", call["arguments"])}
+    made |= {"was": came["was"]} if "was" in came else {}
     outcome = {
         "result": journal.shortened(came["result"]),
         "status": came["status"],
         "ms": came["ms"],
         **({"decision": came["decision"]} if came.get("decision") else {}),
     }
-    return {"id": call["id"], "tool": call["tool"], "arguments": call["arguments"], **outcome}
+    return {"id": call["id"], "tool": call["tool"], **made, **outcome}
 
 
 def _object_in(text: str) -> dict[str, Any] | None:

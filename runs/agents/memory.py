@@ -278,16 +278,23 @@ def closed(
 ) -> AgentCheckpointState:
     """After the calls of a loop: what they gave is the next thing that the model is told
     (S0-60).
+
+    Where a person changed a call's arguments, the model's own message has those that were made from
+    then on, and what they were stands beside the result.
     """
     calls, loop = open_calls(mind), str(mind["current_loop"])
-    parts = [_returned(call["id"], call["tool"], results[call["id"]]["result"]) for call in calls]
+    parts = [_returned(call["id"], call["tool"], _given(results[call["id"]])) for call in calls]
     statuses = [
         {"id": call["id"], "tool": call["tool"], "status": results[call["id"]]["status"]}
         for call in calls
     ]
     return {
         **mind,
-        "prompt_messages": [*mind["prompt_messages"], {"kind": "request", "parts": parts}],
+        "prompt_messages": [
+            *mind["prompt_messages"][:-1],
+            _as_made(mind["prompt_messages"][-1], results),
+            {"kind": "request", "parts": parts},
+        ],
         "current_loop": mind["current_loop"] + 1,
         "intermediate_steps": {
             **mind["intermediate_steps"],
@@ -309,6 +316,25 @@ def urged(mind: AgentCheckpointState, words: str) -> AgentCheckpointState:
         "prompt_messages": [*mind["prompt_messages"], again],
         "current_loop": mind["current_loop"] + 1,
     }
+
+
+def _given(result: Mapping[str, Any]) -> Any:
+    if "was" not in result:
+        return result["result"]
+    return {"result": result["result"], "arguments_changed_by_a_person": {"was": result["was"]}}
+
+
+def _as_made(message: Json, results: Mapping[str, Mapping[str, Any]]) -> Json:
+    made = {name: got["arguments"] for name, got in results.items() if "was" in got}
+    if not made:
+        return message
+    parts = [
+        {**part, "args": made[part["tool_call_id"]]}
+        if part["part_kind"] == "tool-call" and part["tool_call_id"] in made
+        else part
+        for part in message["parts"]
+    ]
+    return {**message, "parts": parts}
 
 
 def _returned(call_id: str, tool: str, content: Any) -> Json:

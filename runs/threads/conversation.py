@@ -26,6 +26,9 @@ BOUNDS = (
 LONGEST_THOUGHTS = 10_000
 LATEST = 2_000
 """Pieces of a step at work that are read: of a longer one its end."""
+OPEN = frozenset({"waiting", "running"})
+"""Statuses of calls that only a run that is alive can have."""
+WITHDRAWN = "withdrawn"
 PEOPLE = frozenset({"user", "human"})
 """Roles of people."""
 
@@ -39,10 +42,16 @@ class ToolCall:
     arguments: Any = None
     result: str = ""
     status: str = ""
-    """`done failed rejected answered waiting`, or what else the step wrote."""
+    """`done failed rejected answered waiting`, or what else the step wrote; `withdrawn` where its
+    run ended before it was made.
+    """
     ms: int | None = None
     decision: str = ""
-    """Id of the decision that answered in the tool's place, as the step wrote it."""
+    """Id of the decision that answered in the tool's place, or changed the arguments, as the step
+    wrote it.
+    """
+    was: Any = None
+    """The arguments as the model wanted them, where a person changed them; else None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +141,7 @@ def _call(one: Any) -> ToolCall | None:
         status=_words(one.get("status"), 40),
         ms=_number(one.get("ms")),
         decision=_words(one.get("decision"), 60),
+        was=one.get("was"),
     )
 
 
@@ -151,6 +161,29 @@ def marked(thread: Thread, messages: Sequence[Message]) -> Sequence[Message]:
         return messages
     here = {run.shown_id for run in Run.objects.filter(thread=thread, imported_at=None).only("pk")}
     return [replace(message, imported=message.run_id not in here) for message in messages]
+
+
+def settled(thread: Thread, messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages as their runs came to be: a state that says `waiting` of a call stays as it was
+    when its run is cancelled, is answered with an end, fails, or makes way for another message.
+    """
+    if not any(call.status in OPEN for message in messages for call in message.tools):
+        return messages
+    live = Run.objects.live().filter(thread=thread).first()
+    goes_on = set()
+    while live is not None:  # a retry goes on with what an earlier run asked
+        goes_on.add(live.shown_id)
+        live = Run.objects.filter(pk=live.retry_of_id, thread=thread).first()
+    return [
+        message
+        if message.run_id in goes_on
+        else replace(message, tools=[_withdrawn(call) for call in message.tools])
+        for message in messages
+    ]
+
+
+def _withdrawn(call: ToolCall) -> ToolCall:
+    return replace(call, status=WITHDRAWN) if call.status in OPEN else call
 
 
 def turns_in(messages: Sequence[Message]) -> set[str]:

@@ -1392,6 +1392,7 @@ class ToolCallOut(TypedDict):
     arguments: Any
     result: str
     status: str
+    was: Any
     ms: int | None
 
 

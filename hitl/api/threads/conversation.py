@@ -35,7 +35,17 @@ class ToolCallOut(serializers.Serializer[Any]):
     arguments = serializers.JSONField(allow_null=True)
     result = serializers.CharField()
     status = serializers.CharField(
-        help_text="done, failed, rejected, answered (by a person, in the tool's place) or waiting."
+        help_text=(
+            "done, failed, rejected, answered (by a person, in the tool's place), waiting, or "
+            "withdrawn: never made, since its run ended first."
+        )
+    )
+    was = serializers.JSONField(
+        allow_null=True,
+        help_text=(
+            "The arguments as the model wanted them, where a person changed them; `arguments` are "
+            "those that it was made with. Else null."
+        ),
     )
     ms = serializers.IntegerField(allow_null=True, help_text="How long it took.")
 
@@ -119,7 +129,8 @@ class ThreadMessages(Listed):
             if more
             else None
         )
-        shown = MessageOut(conversation.marked(thread, page), many=True).data
+        said = conversation.settled(thread, conversation.marked(thread, page))
+        shown = MessageOut(said, many=True).data
         return listed(shown, following=following)
 
 

@@ -154,7 +154,9 @@ class ThreadRuns(Paged):
                 "auto_resume_pending",
                 bool,
                 description=(
-                    "true (the default): a message on a waiting thread answers its question."
+                    "true (the default): a message on a waiting thread answers its question. "
+                    "false: it is no answer; it waits until the run that asks has ended (202, "
+                    "`how: queued`), or interrupts it where the thread's `when_busy` says so."
                 ),
             )
         ],

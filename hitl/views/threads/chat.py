@@ -43,6 +43,7 @@ STATUSES = {
     "answered": gettext_lazy("Answered by a person"),
     "waiting": gettext_lazy("Waiting for a person"),
     "running": gettext_lazy("Running"),
+    "withdrawn": gettext_lazy("Not made: its run ended first"),
 }
 
 
@@ -58,6 +59,10 @@ class ToolCard:
     ms: int | None
     answered_by: str = ""
     """The name of who answered in the tool's place, "" where nobody did or it is not known."""
+    changed_by: str = ""
+    """The name of who changed the arguments; "" where it is not known."""
+    was: str = ""
+    """The arguments as the model wanted them, where a person changed them."""
 
     @property
     def status_words(self) -> str:
@@ -70,7 +75,7 @@ class ToolCard:
         if (
             self.ms is None
             or abs(self.ms) > MOST_SPENT
-            or self.status in {"running", "waiting", "answered"}
+            or self.status in {"running", "waiting", "answered", "withdrawn"}
         ):
             return ""
         return f"{self.ms} ms" if self.ms < 1_000 else f"{self.ms / 1_000:.1f} s"
@@ -147,12 +152,10 @@ def of(
     alive = run is not None and run.status in LIVE
     turns = conversation.turns_in(messages) if not observer and not alive else set()
     works = run is not None and alive and run.status != PAUSED
-    who = _answered_by(thread, page.rows)
+    rows = conversation.settled(thread, conversation.marked(thread, page.rows))
+    who = _decided_by(thread, rows)
     return {
-        "said": [
-            _bubble(message, editable=message.id in turns, who=who)
-            for message in conversation.marked(thread, page.rows)
-        ],
+        "said": [_bubble(message, editable=message.id in turns, who=who) for message in rows],
         "said_page": page,
         "earlier": end - len(page.rows),
         "unheard": _unheard(run, messages),
@@ -196,13 +199,15 @@ def _page(messages: Sequence[Message], here: ListAddress) -> tuple[int, ListPage
     )
 
 
-def _answered_by(thread: Thread, messages: Iterable[Message]) -> dict[str, str]:
-    """Decision by which a person answered in a tool's place → that person's name."""
+def _decided_by(thread: Thread, messages: Iterable[Message]) -> dict[str, str]:
+    """Decision by which a person answered in a tool's place, or changed its arguments → that
+    person's name.
+    """
     names = {
         call.decision
         for message in messages
         for call in message.tools
-        if call.status == "answered" and call.decision
+        if (call.status == "answered" or call.was is not None) and call.decision
     }
     keys = {key for name in names if (key := _key(name)) is not None}
     if not keys:
@@ -231,10 +236,15 @@ def _bubble(message: Message, *, editable: bool, who: Mapping[str, str]) -> Bubb
             status=call.status,
             ms=call.ms,
             answered_by=who.get(call.decision, "") if call.status == "answered" else "",
+            **_changed(call.was, who.get(call.decision, "")),
         )
         for call in message.tools
     ]
     return Bubble(message=message, cards=cards, editable=editable)
+
+
+def _changed(was: Any, who: str = "") -> dict[str, str]:
+    return {} if was is None else {"was": written(was), "changed_by": who}
 
 
 def written(value: Any) -> str:
@@ -278,6 +288,7 @@ def _stream(events: Sequence[Event]) -> Stream:
             result=shortened(str(call.get("result", ""))),
             status=str(call.get("status", "running")),
             ms=call.get("ms") if isinstance(call.get("ms"), int) else None,
+            **_changed(call.get("was")),
         )
         for name, call in calls.items()
     ]

@@ -40,10 +40,11 @@ class Baseline(TypedDict):
 class Plan(TypedDict):
     base: str  # the commit it is about
     rules: list[RuffRule]  # in the order of their commits; those without fixes last
-    # files that do not parse and are left alone, a few of them as `path:line message`
+    # files that do not parse, or cannot be read, and are left alone, a few of them as `path:line
+    # message`
     broken: list[str]
     broken_count: int
-    checked: int  # Python files in scope
+    checked: int  # Python files in scope, without those
     fixes: int
     files: int  # with something to fix
     has_tests: bool
@@ -89,17 +90,19 @@ def render(plan: Plan, scope: TidyScope, feedback: Feedback) -> str:
 
 
 def _title(plan: Plan) -> str:
-    if not plan["checked"]:
+    left = plan["broken_count"]
+    but = f" {count(left, 'more file')} could not be checked: see below." if left else ""
+    if not plan["checked"] and not left:
         return "# Plan: nothing to do\n\nThere are no Python files in scope."
     if not plan["fixes"]:
         return (
             "# Plan: nothing to do\n\nruff has no fix to offer in the "
-            f"{count(plan['checked'], 'Python file')} in scope."
+            f"{count(plan['checked'], 'Python file')} in scope.{but}"
         )
     return (
         f"# Plan: {count(plan['fixes'], 'fix', 'fixes')} in {count(plan['files'], 'file')}\n\n"
-        f"{count(plan['checked'], 'Python file')} checked at commit `{plan['base'][:10]}`. Each "
-        "rule becomes one commit."
+        f"{count(plan['checked'], 'Python file')} checked at commit `{plan['base'][:10]}`.{but}"
+        " Each rule becomes one commit."
         " Nothing outside the files listed here will be touched."
     )
 
@@ -175,7 +178,7 @@ def _left_alone(plan: Plan) -> list[str]:
         else []
     )
     return [
-        "## Left alone: files that do not parse, or not on the oldest Python\n\n"
+        "## Left alone: files that do not parse, cannot be read, or not on the oldest Python\n\n"
         + "\n".join([*lines, *rest])
     ]
 

@@ -108,7 +108,7 @@ def make_plan(
             f"{error.path}:{error.line} {error.message}"[:300] for error in errors[:SHOWN_ERRORS]
         ],
         broken_count=len({error.path for error in errors}),
-        checked=len(in_scope),
+        checked=len(in_scope) - len({error.path for error in errors}),
         fixes=sum(rule["fixable"] for rule in rules),
         files=len({path for rule in rules for path in rule["files"]}),
         has_tests=any(_is_test(path) for path in tracked),

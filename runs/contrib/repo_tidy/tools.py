@@ -30,6 +30,8 @@ from runs.workflows import Context, StepFailed, Workspace
 from runs.workflows.patches import changed_paths
 from runs.workflows.text import last_lines
 
+UNREAD = "E902"
+"""ruff's code for a file that it cannot read."""
 _FOREIGN_FOLDERS = frozenset(
     {"node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".eggs", "__pypackages__"}
 )
@@ -39,7 +41,7 @@ _BATCH_FILES, _BATCH_BYTES = 400, 100_000  # a command line holds 128 KB and mor
 @dataclass(frozen=True, kw_only=True)
 class LintFinding:
     code: str
-    """Empty for a syntax error."""
+    """Empty for a file that was not looked at: it does not parse, or cannot be read."""
     name: str
     path: str
     line: int
@@ -65,8 +67,10 @@ class Ruff:
         """
         findings: list[LintFinding] = []
         for batch in self._batches(files):
+            # ruff says of a file that it cannot read in a warning alone, if E902 is not asked for
+            asked = [*codes, UNREAD]
             for item in json.loads(
-                self._check(codes, batch, "--output-format", "json", fixing=False) or "[]"
+                self._check(asked, batch, "--output-format", "json", fixing=False) or "[]"
             ):
                 findings.append(self._finding(item))
         wanted = [finding for finding in findings if not self._is_out(finding.code, finding.path)]
@@ -120,6 +124,8 @@ class Ruff:
                 f"ruff could not check the repository: {answer.errors.strip()[-1000:]}",
                 code="ruff_failed",
             )
+        if complaint := answer.errors.strip():  # also where it says that all went well
+            self.context.log(f"ruff says: {last_lines(complaint)}", level="warning")
         return answer.output
 
     def _finding(self, item: dict[str, object]) -> LintFinding:
@@ -127,7 +133,7 @@ class Ruff:
         applicability = fix.get("applicability") if isinstance(fix, dict) else None
         code = str(item.get("code") or "")
         return LintFinding(
-            code="" if code == "invalid-syntax" else code,
+            code="" if code in {"invalid-syntax", UNREAD} else code,
             name=str(item.get("name") or ""),
             path=os.path.relpath(
                 str(item["filename"]), os.path.realpath(self.context.workspace.path)

@@ -225,11 +225,15 @@ def test_nothing_said_on_a_waiting_thread_asks_again(give, thread):
 
 
 def test_auto_resume_may_be_switched_off(give, thread):
-    """S0-74: then the waiting run is left alone, and no other begins beside it."""
+    """S0-74, S0-75: then the waiting run is left alone, and the message waits behind it; it was
+    409, where the document has a new run begin.
+    """
     give(template="talk-pausing", input=say("Hello"))
-    with pytest.raises(ThreadBusy):
-        give(input={"input": "APPROVE"}, auto_resume_pending=False)
-    assert Pause.objects.open().count() == 1
+    said = give(input={"input": "APPROVE"}, auto_resume_pending=False)
+    assert (said.how, said.place) == ("queued", 1)
+    assert Pause.objects.open().count() == 1 and not Decision.objects.exists()
+    with pytest.raises(ThreadBusy):  # what is no message does not wait
+        give(auto_resume_pending=False)
 
 
 def test_data_that_does_not_join_is_refused_and_the_question_stays_open(give, thread):

@@ -57,12 +57,16 @@ def test_files_that_do_not_parse_are_listed_and_left_alone(tmp_path):
         "py2.py": "import os\nprint 'hello'\n",
         "nul.py": b"import os\nx = '\0'\n",
         "bytes.py": b"import os\nx = '\xff'\n",
+        # it has a fix to offer to whoever reads it, which ruff cannot, and it said so in a warning
+        "latin.py": b"# -*- coding: latin-1 -*-\nimport os\nx = '\xe9'\n",
     }
     desk = tidy(tmp_path, {"good.py": UNUSED, **broken})
     assert "Left alone: files that do not parse" in desk.text
     assert "`bad.py:" in desk.text
     assert "`py2.py:2 " in desk.text
     assert "`nul.py:0 holds NUL bytes" in desk.text
+    assert "`latin.py:1 " in desk.text and "`bytes.py:1 " in desk.text
+    assert "1 Python file checked" in desk.text and "5 more files could not be checked" in desk.text
     for name, content in broken.items():
         assert desk.read(name) == (content if isinstance(content, bytes) else content.encode())
     assert desk.read("good.py") == b""
