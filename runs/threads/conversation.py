@@ -173,7 +173,8 @@ def settled(thread: Thread, messages: Sequence[Message]) -> Sequence[Message]:
     goes_on = set()
     while live is not None:  # a retry goes on with what an earlier run asked
         goes_on.add(live.shown_id)
-        live = Run.objects.filter(pk=live.retry_of_id, thread=thread).first()
+        before = live.retry_of_id
+        live = Run.objects.filter(pk=before, thread=thread).first() if before else None
     return [
         message
         if message.run_id in goes_on

@@ -336,7 +336,7 @@ def test_messages_are_read_in_pages_with_their_calls(api, thread, talk, ana, zoe
     path = f"/api/v1/threads/{thread.shown_id}/messages"
     first = client.get(path, {"limit": 3}).json()
     assert [one["role"] for one in first["results"]] == ["user", "assistant", "assistant"]
-    assert first["results"][1]["tools"] == [CALL]
+    assert first["results"][1]["tools"] == [{**CALL, "was": None}]
     rest = client.get(first["next"]).json()
     assert [one["content"] for one in rest["results"]] == ["Loop **3** of one"] and rest[
         "next"

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from checkpoints.models import WhenBusy
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
@@ -98,7 +99,7 @@ def says_something_else(thread, run, by):
         by=by,
         via=Via.REST,
         auto_resume_pending=False,
-        when_busy="interrupt",
+        when_busy=WhenBusy.INTERRUPT,
     )
 
 
