@@ -68,7 +68,8 @@ def test_the_core_asks_for_no_kind_of_step_by_name():
         for app in ("runs", "hitl", "checkpoints", "project")
         for path in (ROOT / app).rglob("*.py")
         if not path.relative_to(ROOT).as_posix().startswith(KINDS)
-        for node in ast.walk(ast.parse(path.read_text()))
+        if '["function"]' in (source := path.read_text())  # to parse all takes a second
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Compare) and _names_a_step(node)
     ]
     assert found == []
