@@ -36,13 +36,16 @@ def test_the_pages_scripts_have_no_fault_that_biome_and_typescript_find(programs
 
 
 def test_what_is_wrong_is_found(programs, tmp_path, capfd):
-    """S4-54: the check fails where it should."""
-    for number, text in enumerate(WRONG.values()):
-        (tmp_path / f"wrong{number}.js").write_text(text + "\n")
-    files = [str(tmp_path / f"wrong{number}.js") for number in range(len(WRONG))]
-    assert javascript.main(programs, files) != 0
-    told = "".join(capfd.readouterr())
-    assert [what for number, what in enumerate(WRONG) if f"wrong{number}.js" not in told] == []
+    """S4-54: the check fails where it should, and names each file; beside one that is no JavaScript
+    TypeScript looks at no types.
+    """
+    for together in (["no JavaScript"], [what for what in WRONG if what != "no JavaScript"]):
+        files = {what: tmp_path / f"{what.replace(' ', '-')}.js" for what in together}
+        for what, file in files.items():
+            file.write_text(WRONG[what] + "\n")
+        assert javascript.main(programs, [str(file) for file in files.values()]) != 0
+        told = "".join(capfd.readouterr())
+        assert [what for what, file in files.items() if file.name not in told] == []
 
 
 def test_without_nodes_programs_it_says_that_nothing_was_checked_and_why(
