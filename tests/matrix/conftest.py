@@ -41,7 +41,9 @@ def plain_refusals() -> Iterator[None]:
     def refuse(status: int, request: HttpRequest, exception: Exception) -> HttpResponse:
         return HttpResponse(status=status)
 
-    handlers = {f"handler{status}": partial(refuse, status) for status in (403, 404)}
+    handlers: dict[str, Any] = {
+        f"handler{status}": partial(refuse, status) for status in (403, 404)
+    }
     with patch.multiple(urls, create=True, **handlers):
         yield
 
