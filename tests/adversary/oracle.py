@@ -206,6 +206,7 @@ class Oracle:
         if decision.revision != pause.revision or decision.content_digest != pause.content_digest:
             return "it names another revision"
         quorum = max(int(each.get("quorum", 1)) for each in _all_rules(pause))
+        given: dict[tuple[Any, Any, Any], bool]
         if quorum > 1:
             votes = Vote.objects.filter(pause=pause, content_digest=pause.content_digest)
             given = {

@@ -41,10 +41,10 @@ def plain_refusals() -> Iterator[None]:
     def refuse(status: int, request: HttpRequest, exception: Exception) -> HttpResponse:
         return HttpResponse(status=status)
 
-    handlers: dict[str, Any] = {
-        f"handler{status}": partial(refuse, status) for status in (403, 404)
-    }
-    with patch.multiple(urls, create=True, **handlers):
+    with (
+        patch.object(urls, "handler403", partial(refuse, 403), create=True),
+        patch.object(urls, "handler404", partial(refuse, 404), create=True),
+    ):
         yield
 
 

@@ -29,9 +29,7 @@ from runs.models import Pause, Run, WorkOrder
 from tests.conftest import log_lines
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
-from tests.runs.accidents.deaths import (
-    every_death,
-)
+from tests.runs.accidents.deaths import every_death
 from tests.servers.stack import ROOT
 from tests.worlds import lost_worker
 from tests.worlds.scripted_step import state_of

@@ -35,7 +35,8 @@ def test_a_death_at_any_statement_leaves_what_one_beside_a_commit_leaves(
     crash.finish_order(crash.make("crash", by=ana, team=team).pk, ben)  # opens the team's ledger
 
     def left(*, statements: bool) -> tuple[set[str], int]:
-        found, moment, alive = set(), 0, False
+        found: set[str] = set()
+        moment, alive = 0, False
         while not alive:
             moment += 1
             order = crash.make(template, by=ana, team=team)
