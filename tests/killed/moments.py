@@ -304,8 +304,11 @@ def load() -> None:
 
 
 def expire_leases() -> None:
-    """Time passes, and no heart beats."""
-    Run.objects.filter(status=RUNNING).update(lease_until=timezone.now() - LONG_AGO)
+    """Time passes, and no heart beats: who held them is another one, since this process lives, and
+    its heart may be about to renew what it looked up before.
+    """
+    past = timezone.now() - LONG_AGO
+    Run.objects.filter(status=RUNNING).update(lease_until=past, lease_owner="somebody:dead")
 
 
 def let_retries_come_due() -> None:
