@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAULTS = [*decisions.FAULTS, *engine.FAULTS, *states.FAULTS, *doors.FAULTS]
 NO_TESTS, PASSED = 5, 0
 SECONDS = 900
-"""That the files of one fault may take: what hangs is noticed, too."""
+"""That the files of one fault may take."""
 
 
 def main(words: Collection[str]) -> int:
