@@ -24,6 +24,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
+from kombu.transport import memory
 from rest_framework.test import APIClient
 
 from checkpoints import store
@@ -258,6 +259,12 @@ def quick_passwords() -> None:
     people.
     """
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def empty_broker() -> None:
+    """Nobody takes what tests send to the broker in memory; once it is full, a sweep sends less."""
+    memory.Channel.queues.clear()
 
 
 @pytest.fixture(autouse=True, scope="session")
