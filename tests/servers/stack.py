@@ -255,9 +255,15 @@ class Stack:
         }
         # closed also where no answer came: a server that begins takes connections at once
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
-            connection.request(method, path, json.dumps(body) if body is not None else None, sent)
-            response = connection.getresponse()
-            text = response.read().decode()
+            try:
+                connection.request(
+                    method, path, json.dumps(body) if body is not None else None, sent
+                )
+                response = connection.getresponse()
+                text = response.read().decode()
+            except OSError as error:
+                error.add_note(self.log_tail())
+                raise
         is_json = "json" in (response.getheader("Content-Type") or "")
         return response.status, response.headers, json.loads(text) if is_json and text else text
 
