@@ -25,13 +25,11 @@ from celery.beat import Scheduler, Service
 from celery.worker import WorkController
 from celery.worker import state as worker_state
 from channels.routing import get_default_application
-from daphne.server import Server
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
-from twisted.internet import reactor
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
@@ -184,6 +182,8 @@ class Command(BaseCommand):
             else:
                 self.changed = True
                 self._say("A workflow has changed: starting anew.")
+                from twisted.internet import reactor  # as in `_serve`
+
                 server: Any = reactor
                 server.callFromThread(server.stop)
 
@@ -271,6 +271,11 @@ class Command(BaseCommand):
         """The server has the main thread and its signals; when it returns, the worker finishes what
         it can.
         """
+        # here, in the server: its event loop is made with the import. One that the supervisor had
+        # made, all its servers would share, and the next one could not listen
+        from daphne.server import Server
+        from twisted.internet import reactor
+
         application: Any = current_app
         worker = WorkController(
             app=application,

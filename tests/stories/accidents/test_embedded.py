@@ -159,6 +159,18 @@ def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
     assert "The server ended (code 0). It is begun again" in said, bodies
 
 
+def test_a_supervisor_makes_no_event_loop_that_its_servers_would_share():
+    """What one server listens on stays known to a loop that outlives it: now and then the next one
+    could not listen (File exists), and the supervisor ended with it.
+    """
+    code = (
+        "import django, sys; django.setup(); import hitl.management.commands.standalone; "
+        "sys.exit('twisted.internet.reactor' in sys.modules)"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
+    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
 def test_a_server_that_cannot_start_is_not_begun_again(ready):
     ready.environment["WAYSTATION_WORKFLOWS"] = "no.such.module"
     words = ready.manage("standalone", "--port", str(ready.port), check=False)
