@@ -26,6 +26,7 @@ from runs.contrib.booking.readings import (
 )
 from runs.contrib.einvoice.model import Invoice
 from runs.contrib.einvoice.rules import (
+    NESTED,
     SUPPLIED,
     TOTALS,
     VAT_SLACK,
@@ -53,6 +54,7 @@ SURE_OF_ORDER = {
     "other_supplier": "0.50",
 }
 ASK_SUPPLIER, REJECT = "ask_supplier", "reject"
+ANOTHER = "It is another invoice all the same: book it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +131,10 @@ class Case:
 
     @property
     def is_unbookable(self) -> bool:
-        """Whether it says too little to book anything of it, whatever anybody tells (BR-16)."""
-        return not self.invoice.lines
+        """Whether it says too little to book anything of it, whatever anybody tells (BR-16), or in
+        a shape that is out of scope.
+        """
+        return not self.invoice.lines or any(one.rule == NESTED for one in self.findings)
 
     @property
     def wrong(self) -> list[RuleFinding]:
@@ -299,9 +303,10 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
         text = (
             f"An invoice of this number by this supplier was booked by {case.match['booked_by']}."
         )
-        doubts_found.append(
-            _confirm("not_duplicate", text, "It is another invoice all the same: book it")
-        )
+        doubts_found.append(_confirm("not_duplicate", text, ANOTHER))
+    if alike := case.match.get("look_alikes"):
+        text = f"Its number is much like that of another invoice: {'; '.join(alike)}."
+        doubts_found.append(_confirm("not_near_duplicate", text, ANOTHER))
     iban, paid_to = case.invoice.iban, known["iban"]
     if iban and paid_to and "".join(iban.split()).upper() != "".join(paid_to.split()).upper():
         text = (
@@ -338,6 +343,8 @@ def _of_money(case: Case) -> list[Doubt]:
         {REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}
     ):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
+        unknown = [one.text for one in case.findings if one.term == "BT-48"]
+        text = " ".join([text, *unknown])
         doubts_found.append(
             _confirm("reverse_charge", text, "I book the VAT that we owe ourselves")
         )

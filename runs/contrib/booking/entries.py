@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from runs.contrib.booking.ledger import LedgerEntry
-from runs.contrib.booking.matching import Match, Position, folded
+from runs.contrib.booking.matching import Match, Position
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.numbers import folded
 from runs.contrib.einvoice.rules import Group, cents
 
 

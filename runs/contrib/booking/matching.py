@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -14,10 +14,13 @@ from typing import TypedDict
 from runs.contrib.booking.books import Books, OrderLine, Supplier
 from runs.contrib.booking.readings import ADVANCES, total_of
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.numbers import compact, folded, looks_like
 from runs.contrib.einvoice.rules import cents
 
 OVER = Decimal("1.02")
 """An order may be exceeded by two per cent."""
+MOST_ALIKE = 5
+"""Invoices under a number much like this one's that are told of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,7 @@ class Match(TypedDict):
     booked_by: str  # the work order that booked an invoice of this number already, or ""
     credits_booked: bool  # the invoice that it takes back or corrects (BT-25) is in the ledger
     overcredited: str  # "100.00 of invoice 7, of which 80.00 is booked", or ""
+    look_alikes: list[str]  # invoices booked under a number much like this one, in sentences
 
 
 def positions(invoice: Invoice) -> list[Position]:
@@ -142,6 +146,7 @@ def match(
         booked_by=_booked_by(invoice.number, supplier, ledger),
         credits_booked=bool(_booked_by(invoice.preceding, supplier, ledger)),
         overcredited=_overcredited(invoice, supplier, ledger, factor),
+        look_alikes=list(_look_alikes(invoice, supplier, ledger)),
     )
 
 
@@ -157,15 +162,6 @@ def _supplier(invoice: Invoice, books: Books) -> tuple[Supplier | None, str]:
         if len(fitting) == 1:
             return fitting[0], how
     return None, ""
-
-
-def compact(text: str) -> str:
-    """A number without the space in it: VAT ids and IBANs are written in groups."""
-    return re.sub(r"[\s.\-]", "", text).upper()
-
-
-def folded(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Supplier | None) -> str:
@@ -299,6 +295,36 @@ def _overcredited(
     if taken <= max(owed, Decimal(0)):
         return ""
     return f"{taken} of invoice {invoice.preceding}, of which {owed} is booked"
+
+
+def _look_alikes(
+    invoice: Invoice, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    """What this supplier has in the ledger under a number that a person may take for this one's,
+    with the dates and amounts that tell both apart.
+    """
+    owed: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
+    for row in ledger:
+        if (
+            supplier
+            and row["supplier"] == supplier.number
+            and row["position"].startswith("payable ")
+            and looks_like(row["invoice"], invoice.number or "")
+        ):
+            named = ("invoice", "order", "date", "currency")
+            owed[tuple(row[name] for name in named)] += Decimal(row["amount"])
+    total, issued = abs(total_of(invoice)), invoice.issued or "(no date)"
+    for (number, order, date, currency), amount in list(owed.items())[:MOST_ALIKE]:
+        differs = {
+            "date": date != issued,
+            "amount": (abs(amount), currency) != (total, invoice.currency),
+        }
+        parts = " and ".join(name for name in differs if differs[name])
+        yield (
+            f"{number} of {date} over {abs(amount)} {currency} was booked by {order}; this one is "
+            f"{invoice.number} of {issued} over {total} {invoice.currency or ''}: "
+            + (f"another {parts}" if parts else "the same date and amount")
+        )
 
 
 def _booked_by(

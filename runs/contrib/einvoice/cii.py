@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax
+from runs.contrib.einvoice.model import NESTINGS, Extra, Invoice, InvoiceLine, Party, Tax
 from runs.contrib.einvoice.xml import TermReader
 
 NAMESPACES = {
@@ -65,6 +65,7 @@ def read(root: Element) -> Invoice:
         iban=r.text(account, "ram:IBANID") or r.text(account, "ram:ProprietaryID"),
         seller=_party(r, r.one(agreement, "ram:SellerTradeParty")),
         buyer=_party(r, r.one(agreement, "ram:BuyerTradeParty")),
+        representative=_representative(r, agreement),
         line_total=r.number(totals, "ram:LineTotalAmount", "BT-106"),
         allowance_total=r.number(totals, "ram:AllowanceTotalAmount", "BT-107"),
         charge_total=r.number(totals, "ram:ChargeTotalAmount", "BT-108"),
@@ -112,6 +113,11 @@ def _party(r: TermReader, node: Element | None) -> Party:
     )
 
 
+def _representative(r: TermReader, agreement: Element | None) -> Party | None:
+    node = r.one(agreement, "ram:SellerTaxRepresentativeTradeParty")
+    return None if node is None else _party(r, node)
+
+
 def _line(r: TermReader, node: Element) -> InvoiceLine:
     agreement, settlement = (
         r.one(node, "ram:SpecifiedLineTradeAgreement"),
@@ -121,6 +127,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
     billed = "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity"
     measured = r.one(node, billed)
     price = r.one(agreement, "ram:NetPriceProductTradePrice")
+    status = r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineStatusReasonCode")
     return InvoiceLine(
         id=r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineID"),
         quantity=r.number(node, billed, "BT-129"),
@@ -144,6 +151,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         rate=r.number(settlement, "ram:ApplicableTradeTax/ram:RateApplicablePercent", "BT-152"),
         name=r.text(node, "ram:SpecifiedTradeProduct/ram:Name"),
         description=r.text(node, "ram:SpecifiedTradeProduct/ram:Description"),
+        nesting=status if status in NESTINGS else None,
     )
 
 

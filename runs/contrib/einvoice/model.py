@@ -21,6 +21,15 @@ CREDIT_NOTES = frozenset(
 positive all the same.
 """
 
+NESTINGS = {
+    "GROUP": "is the sum of other lines",
+    "INFORMATION": "explains other lines",
+    "SUB": "is split into further lines",
+}
+"""What a line of lines is, by `InvoiceLine.nesting`. EN 16931 has only lines that count each by
+itself; some extensions have others beside them.
+"""
+
 Part = TypeVar("Part")
 
 
@@ -30,14 +39,14 @@ class NotAnInvoice(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """BG-4 seller or BG-7 buyer."""
+    """BG-4 seller, BG-7 buyer, or BG-11 the seller's tax representative."""
 
-    name: str | None = None  # BT-27, BT-44
+    name: str | None = None  # BT-27, BT-44, BT-62
     identifier: str | None = None  # BT-29, BT-46
     registration: str | None = None  # BT-30, BT-47
-    vat_id: str | None = None  # BT-31, BT-48
+    vat_id: str | None = None  # BT-31, BT-48, BT-63
     tax_number: str | None = None  # BT-32
-    country: str | None = None  # BT-40, BT-55
+    country: str | None = None  # BT-40, BT-55, BT-69
     email: str | None = None  # BT-43, BT-58
 
 
@@ -59,6 +68,7 @@ class InvoiceLine:
     rate: Decimal | None = None  # BT-152
     name: str | None = None  # BT-153
     description: str | None = None  # BT-154
+    nesting: str | None = None  # GROUP, INFORMATION (BT-X-8), SUB (BG-DEX-01): see `NESTINGS`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +129,8 @@ class Invoice:
     iban: str | None = None  # BT-84
     seller: Party = Party()
     buyer: Party = Party()
+    representative: Party | None = None
+    """Owes the seller's VAT in the seller's place (BG-11); None where there is none."""
     line_total: Decimal | None = None  # BT-106
     allowance_total: Decimal | None = None  # BT-107
     charge_total: Decimal | None = None  # BT-108

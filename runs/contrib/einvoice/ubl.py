@@ -16,6 +16,8 @@ NAMESPACES = {
     "cbc": "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
 }
 
+SUB_LINES = "cac:SubInvoiceLine"
+"""Of the XRechnung extension (BG-DEX-01); the line above them holds their sum."""
 XRECHNUNG_EXTENSION = "urn:xeinkauf.de:kosit:extension:xrechnung_"
 """Part of BT-24.
 
@@ -62,6 +64,7 @@ def read(root: Element) -> Invoice:
         iban=r.text(means, "cac:PayeeFinancialAccount/cbc:ID"),
         seller=_party(r, r.one(root, "cac:AccountingSupplierParty/cac:Party")),
         buyer=_party(r, r.one(root, "cac:AccountingCustomerParty/cac:Party")),
+        representative=_representative(r, root),
         line_total=r.number(totals, "cbc:LineExtensionAmount", "BT-106"),
         allowance_total=r.number(totals, "cbc:AllowanceTotalAmount", "BT-107"),
         charge_total=r.number(totals, "cbc:ChargeTotalAmount", "BT-108"),
@@ -108,6 +111,11 @@ def _party(r: TermReader, node: Element | None) -> Party:
     )
 
 
+def _representative(r: TermReader, root: Element) -> Party | None:
+    node = r.one(root, "cac:TaxRepresentativeParty")
+    return None if node is None else _party(r, node)
+
+
 def _line(r: TermReader, node: Element) -> InvoiceLine:
     own = r.all(node, "cac:AllowanceCharge")
     quantity = (
@@ -134,6 +142,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         rate=r.number(category, "cbc:Percent", "BT-152"),
         name=r.text(node, "cac:Item/cbc:Name"),
         description=r.text(node, "cac:Item/cbc:Description"),
+        nesting="SUB" if r.all(node, SUB_LINES) else None,
     )
 
 

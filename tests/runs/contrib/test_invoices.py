@@ -90,6 +90,7 @@ drafts = st.builds(
     iban=st.none() | words,
     seller=parties,
     buyer=parties,
+    representative=st.none() | parties,
     prepaid=st.none() | amounts,
     rounding=st.none() | amounts,
 )

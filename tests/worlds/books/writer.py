@@ -61,6 +61,8 @@ def to_ubl(invoice: Invoice) -> bytes:
     put(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID", invoice.preceding)
     _ubl_party(new(new(root, "cac:AccountingSupplierParty"), "cac:Party"), invoice.seller)
     _ubl_party(new(new(root, "cac:AccountingCustomerParty"), "cac:Party"), invoice.buyer)
+    if invoice.representative:
+        _ubl_party(new(root, "cac:TaxRepresentativeParty"), invoice.representative)
     put(root, "cac:Delivery/cbc:ActualDeliveryDate", invoice.delivered)
     put(root, "cac:PaymentMeans/cbc:PaymentMeansCode", invoice.means)
     if kind == "CreditNote":
@@ -159,6 +161,8 @@ def _ubl_line(node: Element, line: InvoiceLine, money: str | None, measured: str
     )
     put(node, "cac:Price/cbc:PriceAmount", line.price, currencyID=money)
     put(node, "cac:Price/cbc:BaseQuantity", line.price_base, unitCode=line.unit)
+    if line.nesting:
+        put(node, "cac:SubInvoiceLine/cbc:ID", f"{line.id}.1")
 
 
 def to_cii(invoice: Invoice) -> bytes:
@@ -178,6 +182,8 @@ def to_cii(invoice: Invoice) -> bytes:
     put(agreement, "ram:BuyerReference", invoice.buyer_reference)
     _cii_party(new(agreement, "ram:SellerTradeParty"), invoice.seller)
     _cii_party(new(agreement, "ram:BuyerTradeParty"), invoice.buyer)
+    if invoice.representative:
+        _cii_party(new(agreement, "ram:SellerTaxRepresentativeTradeParty"), invoice.representative)
     put(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID", invoice.order)
     delivery = new(trade, "ram:ApplicableHeaderTradeDelivery")
     _cii_date(
@@ -245,6 +251,7 @@ def _cii_party(node: Element, party: Party) -> None:
 
 def _cii_line(node: Element, line: InvoiceLine) -> None:
     put(node, "ram:AssociatedDocumentLineDocument/ram:LineID", line.id)
+    put(node, "ram:AssociatedDocumentLineDocument/ram:LineStatusReasonCode", line.nesting)
     put(node, "ram:SpecifiedTradeProduct/ram:Name", line.name)
     put(node, "ram:SpecifiedTradeProduct/ram:Description", line.description)
     agreement = new(node, "ram:SpecifiedLineTradeAgreement")
