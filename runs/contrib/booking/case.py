@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from runs.contrib.booking.books import Books
-from runs.contrib.booking.matching import Match, Position, positions
+from runs.contrib.booking.matching import Match, Position, called, positions
 from runs.contrib.booking.readings import (
     ADVANCES,
     AS_CALCULATED,
@@ -36,6 +36,7 @@ from runs.contrib.einvoice.rules import (
     check,
 )
 from runs.contrib.einvoice.sums import recalculated
+from runs.workflows.text import count
 
 REVERSE = {"AE": "reverse charge", "K": "an intra-Community supply"}
 """VAT categories by which the buyer owes the VAT."""
@@ -149,6 +150,12 @@ class Case:
     def reading(self) -> str:
         """Whether it asks for money or takes it back; "" while nobody knows."""
         return reading(self.booked, self.accepted)
+
+    @property
+    def names_booked(self) -> bool:
+        """Whether it names earlier invoices (BG-3), and all of them are in the ledger."""
+        named = self.invoice.named
+        return bool(named) and set(named) <= set(self.match.get("named_booked", []))
 
     @property
     def waits_for_rate(self) -> bool:
@@ -270,10 +277,8 @@ def _of_signs(case: Case) -> list[Doubt]:
 
 def _of_correction(case: Case) -> Doubt:
     invoice = case.booked
-    named = (
-        f"invoice {invoice.preceding}" if invoice.preceding else "an invoice that it does not name"
-    )
-    booked_too = "booked" if case.match["credits_booked"] else "not booked"
+    named = called(invoice.named)
+    booked_too = "booked" if case.names_booked else "not booked"
     effect = "less" if case.reading == TAKEN_BACK else "more"
     over = case.match.get("overcredited", "")
     return _confirm(
@@ -373,13 +378,21 @@ def _of_money(case: Case) -> list[Doubt]:
 
 
 def _of_credit(case: Case) -> list[Doubt]:
-    """What is taken back must have been booked before."""
-    named, over = case.invoice.preceding, case.match.get("overcredited", "")
-    if case.reading != TAKEN_BACK or case.invoice.kind in CORRECTIONS:
+    """What is taken back must have been booked before; what is owed, not."""
+    named, over = case.invoice.named, case.match.get("overcredited", "")
+    there = case.match.get("named_booked", [])
+    if not case.reading or case.invoice.kind in CORRECTIONS:
         return []
-    if not case.match["credits_booked"]:
-        what = f"invoice {named}" if named else "an invoice that it does not name"
-        text = f"It takes back {what}, which is not booked."
+    if case.reading == OWED:
+        text = (
+            f"It names {called(there)}, which we have booked. Where it takes the place of that, "
+            "the same would be owed twice."
+        )
+        title = "It is owed beside what it names: book it"
+        return [_confirm("beside_checked", text, title)] if there else []
+    if not case.names_booked:
+        unbooked = called([number for number in named if number not in there])
+        text = f"It takes back {unbooked}, which is not booked."
     elif over and not case.waits_for_rate:
         text = f"It takes back {over}."
     else:
@@ -392,6 +405,13 @@ def _of_order(case: Case) -> list[Doubt]:
     if case.match["exceeded"] and not case.waits_for_rate:
         text = f"The order does not fit: {'; '.join(case.match['exceeded'][:10])}."
         doubts_found.append(_confirm("order_exceeded", text, "It is right all the same: book it"))
+    if len(orders := case.invoice.orders) > 1:
+        compared = f"order {case.invoice.order} alone" if case.invoice.order else "none of them"
+        text = (
+            f"It names {count(len(orders), 'order')}: {', '.join(orders[:10])}. It was compared "
+            f"with {compared}."
+        )
+        doubts_found.append(_confirm("orders_checked", text, "I compared it with all of them"))
     if case.match["order"] == "other_supplier" and case.match["supplier"] is not None:
         doubts_found.append(
             _confirm(

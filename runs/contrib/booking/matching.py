@@ -53,7 +53,7 @@ class Match(TypedDict):
     exceeded: list[str]  # "line 10 of PO-1: 100.00 invoiced, 80.00 open"
     proposals: dict[str, list[MatchProposal]]  # by position, the best first
     booked_by: str  # the work order that booked an invoice of this number already, or ""
-    credits_booked: bool  # the invoice that it takes back or corrects (BT-25) is in the ledger
+    named_booked: list[str]  # the invoices that it names (BT-25) which are in the ledger
     overcredited: str  # "100.00 of invoice 7, of which 80.00 is booked", or ""
     look_alikes: list[str]  # invoices booked under a number much like this one, in sentences
 
@@ -144,7 +144,7 @@ def match(
         exceeded=exceeded,
         proposals=proposals,
         booked_by=_booked_by(invoice.number, supplier, ledger),
-        credits_booked=bool(_booked_by(invoice.preceding, supplier, ledger)),
+        named_booked=[one for one in invoice.named if _booked_by(one, supplier, ledger)],
         overcredited=_overcredited(invoice, supplier, ledger, factor),
         look_alikes=list(_look_alikes(invoice, supplier, ledger)),
     )
@@ -287,14 +287,22 @@ def _overcredited(
     owed = -sum(
         (
             Decimal(row["base_amount"])
-            for row in _rows_of(invoice.preceding, supplier, ledger)
+            for number in invoice.named
+            for row in _rows_of(number, supplier, ledger)
             if row["position"].startswith("payable ")
         ),
         Decimal(0),
     )
     if taken <= max(owed, Decimal(0)):
         return ""
-    return f"{taken} of invoice {invoice.preceding}, of which {owed} is booked"
+    return f"{taken} of {called(invoice.named)}, of which {owed} is booked"
+
+
+def called(numbers: Sequence[str]) -> str:
+    """`invoices 7 and 8`."""
+    first, last = ", ".join(numbers[:-1]), numbers[-1:]
+    named = f"{first} and {last[0]}" if first else "".join(last)
+    return f"invoice{'s' if first else ''} {named}" if named else "an invoice that it does not name"
 
 
 def _look_alikes(

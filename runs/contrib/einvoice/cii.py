@@ -16,6 +16,7 @@ NAMESPACES = {
     "udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
 }
 DATE = "udt:DateTimeString"
+ORDER = "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"
 
 
 def read(root: Element) -> Invoice:
@@ -36,6 +37,7 @@ def read(root: Element) -> Invoice:
     means = r.one(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
     account = r.one(means, "ram:PayeePartyCreditorFinancialAccount")
     currency = r.text(settlement, "ram:InvoiceCurrencyCode")
+    named = r.texts(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID")
     happened = (
         "ram:ApplicableHeaderTradeDelivery/ram:ActualDeliverySupplyChainEvent/"
         "ram:OccurrenceDateTime/"
@@ -53,9 +55,10 @@ def read(root: Element) -> Invoice:
             compact=True,
         ),
         buyer_reference=r.text(agreement, "ram:BuyerReference"),
-        order=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"),
+        order=r.text(agreement, ORDER),
         terms=r.text(settlement, "ram:SpecifiedTradePaymentTerms/ram:Description"),
-        preceding=r.text(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID"),
+        preceding=next(iter(named), None),
+        others_preceding=tuple(named[1:]),
         profile=r.text(
             root,
             "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID",
@@ -137,6 +140,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
             "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount",
             "BT-131",
         ),
+        order=r.text(agreement, ORDER),
         order_line=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID"),
         accounting=r.text(settlement, "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID"),
         allowances=r.sum(

@@ -58,6 +58,7 @@ class InvoiceLine:
     quantity: Decimal | None = None  # BT-129
     unit: str | None = None  # BT-130
     net: Decimal | None = None  # BT-131
+    order: str | None = None  # BT-X-21, which EN 16931 has not; see `Invoice.orders`
     order_line: str | None = None  # BT-132
     accounting: str | None = None  # BT-133
     allowances: Decimal = Decimal(0)  # BT-136
@@ -123,6 +124,7 @@ class Invoice:
     order: str | None = None  # BT-13
     terms: str | None = None  # BT-20
     preceding: str | None = None  # BT-25
+    others_preceding: tuple[str, ...] = ()  # BT-25 again: BG-3 may stand any number of times
     profile: str | None = None  # BT-24
     delivered: str | None = None  # BT-72
     means: str | None = None  # BT-81
@@ -153,6 +155,17 @@ class Invoice:
     @property
     def is_credit_note(self) -> bool:
         return self.kind in CREDIT_NOTES
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The numbers of the invoices that it takes back, corrects or goes on from (BG-3)."""
+        return (*filter(None, [self.preceding]), *self.others_preceding)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The orders that it names, as a whole and by its lines."""
+        every = (self.order, *(line.order for line in self.lines))
+        return tuple(dict.fromkeys(order for order in every if order))
 
     @property
     def collected(self) -> Decimal:

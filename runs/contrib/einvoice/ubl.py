@@ -44,6 +44,7 @@ def read(root: Element) -> Invoice:
         ),
         None,
     )
+    named = r.texts(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID")
     profile = r.text(root, "cbc:CustomizationID")
     extended = profile is not None and XRECHNUNG_EXTENSION in profile
     read = Invoice(
@@ -57,7 +58,8 @@ def read(root: Element) -> Invoice:
         buyer_reference=r.text(root, "cbc:BuyerReference"),
         order=r.text(root, "cac:OrderReference/cbc:ID"),
         terms=r.text(root, "cac:PaymentTerms/cbc:Note"),
-        preceding=r.text(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID"),
+        preceding=next(iter(named), None),
+        others_preceding=tuple(named[1:]),
         profile=profile,
         delivered=r.date(root, "cac:Delivery/cbc:ActualDeliveryDate", "BT-72"),
         means=r.text(means, "cbc:PaymentMeansCode"),
@@ -130,6 +132,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         quantity=r.number(node, quantity, "BT-129"),
         unit=measured.get("unitCode") if measured is not None else None,
         net=r.number(node, "cbc:LineExtensionAmount", "BT-131"),
+        order=r.text(node, "cac:OrderLineReference/cac:OrderReference/cbc:ID"),
         order_line=r.text(node, "cac:OrderLineReference/cbc:LineID"),
         accounting=r.text(node, "cbc:AccountingCost"),
         allowances=r.sum(

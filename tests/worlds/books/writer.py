@@ -58,7 +58,8 @@ def to_ubl(invoice: Invoice) -> bytes:
     put(root, "cbc:DocumentCurrencyCode", money)
     put(root, "cbc:BuyerReference", invoice.buyer_reference)
     put(root, "cac:OrderReference/cbc:ID", invoice.order)
-    put(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID", invoice.preceding)
+    for number in invoice.named:
+        put(new(root, "cac:BillingReference"), "cac:InvoiceDocumentReference/cbc:ID", number)
     _ubl_party(new(new(root, "cac:AccountingSupplierParty"), "cac:Party"), invoice.seller)
     _ubl_party(new(new(root, "cac:AccountingCustomerParty"), "cac:Party"), invoice.buyer)
     if invoice.representative:
@@ -146,6 +147,7 @@ def _ubl_line(node: Element, line: InvoiceLine, money: str | None, measured: str
     put(node, "cbc:LineExtensionAmount", line.net, currencyID=money)
     put(node, "cbc:AccountingCost", line.accounting)
     put(node, "cac:OrderLineReference/cbc:LineID", line.order_line)
+    put(node, "cac:OrderLineReference/cac:OrderReference/cbc:ID", line.order)
     for charge, amount in (("false", line.allowances), ("true", line.charges)):
         if amount:
             one = new(node, "cac:AllowanceCharge")
@@ -226,7 +228,8 @@ def _cii_settlement(node: Element, invoice: Invoice) -> None:
     put(totals, "ram:GrandTotalAmount", invoice.gross)
     put(totals, "ram:TotalPrepaidAmount", invoice.prepaid)
     put(totals, "ram:DuePayableAmount", invoice.payable)
-    put(node, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID", invoice.preceding)
+    for number in invoice.named:
+        put(new(node, "ram:InvoiceReferencedDocument"), "ram:IssuerAssignedID", number)
 
 
 def _cii_date(parent: Element, path: str, date: str | None) -> None:
@@ -255,6 +258,7 @@ def _cii_line(node: Element, line: InvoiceLine) -> None:
     put(node, "ram:SpecifiedTradeProduct/ram:Name", line.name)
     put(node, "ram:SpecifiedTradeProduct/ram:Description", line.description)
     agreement = new(node, "ram:SpecifiedLineTradeAgreement")
+    put(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID", line.order)
     put(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID", line.order_line)
     put(agreement, "ram:NetPriceProductTradePrice/ram:ChargeAmount", line.price)
     put(
