@@ -30,7 +30,7 @@ EVENTS = {
     "as a question for a verdict, `required_inputs`, `attempts`, `refined`",
     EventKind.RUN_PAUSED: "the run waits and holds nothing: `pause_id`, `phase`, `lifecycle`",
     EventKind.RUN_RESUMED: "the run goes on: `decision`, `step`, `lifecycle`",
-    EventKind.RUN_COMPLETED: "the run ended well: `status`",
+    EventKind.RUN_COMPLETED: "the run ended well: `status`, `conclusion` (how, in words)",
     EventKind.RUN_FAILED: "the run failed, and no retry is due: `error`, `failure_code`, `step`",
     EventKind.RUN_CANCELLED: "a person or a rule ended the run: `error`, `by`",
     EventKind.RUN_EXPIRED: "nobody answered in time: `error`, `pause_id`, `step`, `deadline_at`",

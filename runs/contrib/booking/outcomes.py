@@ -11,6 +11,8 @@ from runs.contrib.booking.questions import BOOKKEEPER, about, cell, facts
 from runs.contrib.booking.state import IN_PART, POSTED, REJECTED
 from runs.workflows import Approval, Ask, Report, StepFailed
 
+CONCLUSION = "conclusion"
+"""State key of what lists, pages and the API show beside `completed`."""
 WORDS = {
     REJECTED: "The invoice was rejected: nothing is booked",
     IN_PART: "Booked in part: the other lines were refused",

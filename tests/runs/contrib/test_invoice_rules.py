@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -227,7 +228,7 @@ def test_a_tax_number_stands_in_for_the_vat_id():
     )
 
 
-NUMBERS = {
+NUMBERS: dict[str, Any] = {
     "BT-31": {"seller": {"vat_id": "DE222222220"}},
     "BT-32": {"seller": {"tax_number": "201/123/40207"}},
     "BT-63": {"representative": {"name": "Fiskal GmbH", "vat_id": "DE111111125"}},
@@ -250,7 +251,9 @@ def test_what_names_the_one_who_owes_the_vat_of_each_category(category):
     named = {"K": "IC", "L": "AF", "M": "AG"}.get(category, category)
     for number, parts in NUMBERS.items():
         parties = {"seller": nobody, "representative": Party()}
-        said = {name: replace(parties[name], **part) for name, part in parts.items()}
+        said: dict[str, Any] = {
+            name: replace(parties[name], **part) for name, part in parts.items()
+        }
         draft = replace(invoices.draft(nobody, invoices.PAPER_IBAN, "1"), **said)
         for rule in ("02", "03", "04"):
             line = invoices.line(1, "x", "1", "50.00", rate=D(0))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.contrib.booking import steps
+from runs.contrib.booking import reviewed, steps
 from runs.contrib.einvoice.model import Invoice
 from runs.contrib.einvoice.numbers import folded, looks_like
 from runs.contrib.einvoice.sums import added_up
@@ -134,7 +134,8 @@ def test_another_suppliers_number_is_no_duplicate(house):
 
 def test_one_that_is_booked_in_between_is_seen_before_the_entry(house, monkeypatch):
     """The books are read again where the money moves."""
-    original, others = steps.pass_or_ask, []
+    original = reviewed.pass_or_ask
+    others: list[Any] = []
 
     def meanwhile(*given: Any) -> Any:
         if not others:

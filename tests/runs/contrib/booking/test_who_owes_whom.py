@@ -143,7 +143,7 @@ def test_what_is_booked_and_what_is_asked(row):
                 if "signs" in asked:
                     back = read_as == TAKEN_BACK
                 assert asked[-1] == (WE_GET if back else WE_OWE), told
-                assert goods_of(rows) == abs(made.net or 0) * (-1 if back else 1), told
+                assert goods_of(rows) == (-1 if back else 1) * abs(made.net or D(0)), told
                 # what it names is looked at by what was answered, too
                 beside = "credit_checked" if back else "beside_checked"
                 if kind != "384":
