@@ -20,11 +20,14 @@ from runs.contrib.booking.readings import (
     TAKEN_BACK,
     booked,
     contradictions,
+    foreign,
+    of_tax_office,
     reading,
     total_of,
     with_signs_of_totals,
 )
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.numbers import compact
 from runs.contrib.einvoice.rules import (
     NESTED,
     SUPPLIED,
@@ -116,7 +119,11 @@ class Case:
 
     @property
     def missing(self) -> list[RuleFinding]:
-        """What the supplier must tell."""
+        """What the supplier must tell; nothing while it is for a bookkeeper to say whether what was
+        read is what the document says.
+        """
+        if foreign(self.invoice) and "profile_checked" not in self.accepted:
+            return []
         wanted = [
             finding
             for finding in self.findings
@@ -210,6 +217,7 @@ class Case:
 def doubts(case: Case, books: Books) -> list[Doubt]:
     """What a bookkeeper must say and has not said yet, in the order of weight."""
     every = [
+        *_of_profile(case),
         *_of_amounts(case),
         *_of_signs(case),
         *_of_supplier(case, books),
@@ -230,6 +238,12 @@ def _confirm(key: str, text: str, title: str) -> Doubt:
 def _choose(key: str, text: str, title: str, options: Sequence[tuple[str, str]]) -> Doubt:
     listed = [{"const": value, "title": label} for value, label in options]
     return Doubt(key=key, text=text, schema={"type": "string", "title": title, "oneOf": listed})
+
+
+def _of_profile(case: Case) -> list[Doubt]:
+    text = foreign(case.invoice)
+    title = "I compared what was read with the document, and it is right"
+    return [_confirm("profile_checked", text, title)] if text else []
 
 
 def _of_amounts(case: Case) -> list[Doubt]:
@@ -285,7 +299,7 @@ def _of_correction(case: Case) -> Doubt:
         "correction_checked",
         f"It corrects {named}, which is {booked_too}. As it stands we would owe "
         f"{abs(total_of(invoice))} {invoice.currency or ''} {effect}, beside that invoice."
-        + (f" It takes back {over}." if over else ""),
+        + (f" It takes back {over}." if over and invoice.named else ""),
         "It holds the difference alone, or the other one was taken back: book it",
     )
 
@@ -312,11 +326,12 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
     if alike := case.match.get("look_alikes"):
         text = f"Its number is much like that of another invoice: {'; '.join(alike)}."
         doubts_found.append(_confirm("not_near_duplicate", text, ANOTHER))
-    iban, paid_to = case.invoice.iban, known["iban"]
-    if iban and paid_to and "".join(iban.split()).upper() != "".join(paid_to.split()).upper():
+    accounts, paid_to = [case.invoice.iban, *case.invoice.other_ibans], known["iban"]
+    others = [one for one in accounts if one and paid_to and compact(one) != compact(paid_to)]
+    if others:
         text = (
-            f"The invoice asks for payment to {iban}, but the supplier's account is {paid_to}. "
-            "That is how fraud begins."
+            f"The invoice asks for payment to {' and to '.join(others[:5])}, but the supplier's "
+            f"account is {paid_to}. That is how fraud begins."
         )
         doubts_found.append(
             _confirm(
@@ -365,6 +380,10 @@ def _of_money(case: Case) -> list[Doubt]:
     if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:
         text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
         doubts_found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
+    if elsewhere := " ".join(of_tax_office(invoice)):
+        text = f"{elsewhere} The whole total is booked as owed to the supplier."
+        title = "I book what we owe the tax office in the supplier's place"
+        doubts_found.append(_confirm("tax_office_checked", text, title))
     if invoice.prepaid:
         text = (
             f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole "

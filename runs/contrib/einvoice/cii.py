@@ -16,6 +16,7 @@ NAMESPACES = {
     "udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
 }
 DATE = "udt:DateTimeString"
+ACCOUNT = "ram:SpecifiedTradeSettlementPaymentMeans/ram:PayeePartyCreditorFinancialAccount"
 ORDER = "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"
 
 
@@ -35,7 +36,9 @@ def read(root: Element) -> Invoice:
     )
     totals = r.one(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
     means = r.one(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
-    account = r.one(means, "ram:PayeePartyCreditorFinancialAccount")
+    accounts = r.texts(settlement, f"{ACCOUNT}/ram:IBANID") or r.texts(
+        settlement, f"{ACCOUNT}/ram:ProprietaryID"
+    )
     currency = r.text(settlement, "ram:InvoiceCurrencyCode")
     named = r.texts(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID")
     happened = (
@@ -65,7 +68,8 @@ def read(root: Element) -> Invoice:
         ),
         delivered=r.date(trade, f"{happened}{DATE}", "BT-72", compact=True),
         means=r.text(means, "ram:TypeCode"),
-        iban=r.text(account, "ram:IBANID") or r.text(account, "ram:ProprietaryID"),
+        iban=next(iter(accounts), None),
+        other_ibans=tuple(accounts[1:]),
         seller=_party(r, r.one(agreement, "ram:SellerTradeParty")),
         buyer=_party(r, r.one(agreement, "ram:BuyerTradeParty")),
         representative=_representative(r, agreement),

@@ -129,6 +129,7 @@ class Invoice:
     delivered: str | None = None  # BT-72
     means: str | None = None  # BT-81
     iban: str | None = None  # BT-84
+    other_ibans: tuple[str, ...] = ()  # BT-84 again: BG-17 may stand any number of times
     seller: Party = Party()
     buyer: Party = Party()
     representative: Party | None = None
@@ -146,6 +147,8 @@ class Invoice:
     extras: tuple[Extra, ...] = ()
     taxes: tuple[Tax, ...] = ()
     third_parties: tuple[ThirdParty, ...] = ()
+    withheld: Decimal | None = None
+    """Tax that the buyer keeps back and owes the tax office, which EN 16931 does not know."""
     syntax: str = ""
     """`UBL` or `CII`."""
     root: str = ""

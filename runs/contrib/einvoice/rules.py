@@ -2,10 +2,11 @@
 rests on.
 
 The rules keep the standard's own names (BR-…, BR-CO-…; BR-DEX-… of the XRechnung extension; R120 of
-Peppol, since EN 16931 has no rule about quantity times price). Amounts are compared exactly to the
-cent. Two products may be rounded otherwise: quantity times price by two cents, or to a whole unit
-of a currency without cents; base times VAT rate by less than one unit of the currency, as in CEN's
-own rules. Source: the Schematron rules of EN 16931 that CEN publishes, release 1.3.16.
+Peppol, since EN 16931 has no rule about quantity times price). Sums are rounded to the cent, as in
+CEN's own rules, and compared exactly. Two products may be rounded otherwise: quantity times price
+by two cents, or to a whole unit of a currency without cents; base times VAT rate by less than one
+unit of the currency, as in theirs. Source: the Schematron rules of EN 16931 that CEN publishes,
+release 1.3.16.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ WIDE = Context(prec=120)
 """Enough digits for the product of any two numbers of an invoice, which Decimal's usual 28 are
 not.
 """
-BEARING = frozenset({"S", "L", "M"})
-"""VAT categories with a rate above 0: standard, Canary Islands (IGIC), Ceuta and Melilla (IPSI)."""
+BEARING = frozenset({"S", "L", "M", "B"})
+"""VAT categories with a rate above 0: standard, Canary Islands (IGIC), Ceuta and Melilla (IPSI),
+split payment.
+"""
 CATEGORY_RULES = {
     "S": "S",
     "Z": "Z",
@@ -391,7 +394,8 @@ def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
             text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
             yield RuleFinding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
     for rule, term, stated, right in sums:
-        if stated is not None and stated != right:
+        if stated is not None and stated not in {right, cents(right)}:
+            right = cents(right)
             text = f"{TOTALS[term]} ({term}) is {stated}, but its parts come to {right}."
             yield RuleFinding(rule=rule, term=term, kind="wrong", text=text, expected=str(right))
 
@@ -410,10 +414,12 @@ def bases(invoice: Invoice) -> dict[Group, Decimal]:
 
 def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
     due = bases(invoice)
+    said: dict[Group, list[Decimal | None]] = defaultdict(list)
+    for tax in invoice.taxes:
+        said[tax.category or "", tax.rate or Decimal(0)].append(tax.base)
     for tax in invoice.taxes:
         group: Group = (tax.category or "", tax.rate or Decimal(0))
         name = f"{group[0]} {group[1].normalize():f} %"
-        right = due.pop(group, None)
         for rule, term, subject, value in (
             ("BR-45", "BT-116", "base", tax.base),
             ("BR-46", "BT-117", "amount", tax.amount),
@@ -434,10 +440,12 @@ def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
                 yield RuleFinding(
                     rule=rule, term="BT-117", kind="wrong", text=text, expected=str(vat)
                 )
-        if tax.base is not None and invoice.lines and _is_another(tax.base, right, group):
-            text = (
-                f"VAT {name} is taken of {tax.base} (BT-116), but its lines come to {right or 0}."
-            )
+    # a category and rate may stand more than once, by its reasons
+    for group, parts in said.items():
+        name, right = f"{group[0]} {group[1].normalize():f} %", due.pop(group, None)
+        base = sum((part or Decimal(0) for part in parts), Decimal(0))
+        if None not in parts and invoice.lines and _is_another(base, right, group):
+            text = f"VAT {name} is taken of {base} (BT-116), but its lines come to {right or 0}."
             yield RuleFinding(
                 rule=_rule_of(group, "08"),
                 term="BT-116",
@@ -457,7 +465,7 @@ def _is_another(base: Decimal, right: Decimal | None, group: Group) -> bool:
     `right` is None where no line is of the group.
     """
     if right is None or group[0] not in BEARING:
-        return base != right
+        return right is None or base not in {right, cents(right)}
     return abs(base - right) >= VAT_SLACK
 
 

@@ -34,7 +34,7 @@ def added_up(draft: Invoice, lines: Sequence[InvoiceLine], extras: Sequence[Extr
     ]
     allowances = sum((extra.amount or zero for extra in extras if not extra.charge), zero)
     charges = sum((extra.amount or zero for extra in extras if extra.charge), zero)
-    total = sum((line.net or zero for line in lines), zero)
+    total = cents(sum((line.net or zero for line in lines), zero))
     net, vat = total - allowances + charges, sum((tax.amount or zero for tax in taxes), zero)
     return replace(
         draft,

@@ -36,14 +36,13 @@ def read(root: Element) -> Invoice:
     totals, means = r.one(root, "cac:LegalMonetaryTotal"), r.one(root, "cac:PaymentMeans")
     due = r.date(root, "cbc:DueDate", "BT-9") or r.date(means, "cbc:PaymentDueDate", "BT-9")
     currency = r.text(root, "cbc:DocumentCurrencyCode")
-    tax_total = next(
-        (
-            node
-            for node in r.all(root, "cac:TaxTotal")
-            if r.all(node, "cac:TaxSubtotal") or _in(node, r, currency)
-        ),
-        None,
-    )
+    tax_totals = r.all(root, "cac:TaxTotal")
+    # the sum in another currency has no breakdown, nor has that which some write once more
+    broken_down = [node for node in tax_totals if r.all(node, "cac:TaxSubtotal")]
+    in_currency = [node for node in tax_totals if _in(node, r, currency)]
+    tax_total = next(iter([*broken_down, *in_currency]), None)
+    accounts = r.texts(root, "cac:PaymentMeans/cac:PayeeFinancialAccount/cbc:ID")
+    withheld = r.all(root, "cac:WithholdingTaxTotal")
     named = r.texts(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID")
     profile = r.text(root, "cbc:CustomizationID")
     extended = profile is not None and XRECHNUNG_EXTENSION in profile
@@ -63,7 +62,8 @@ def read(root: Element) -> Invoice:
         profile=profile,
         delivered=r.date(root, "cac:Delivery/cbc:ActualDeliveryDate", "BT-72"),
         means=r.text(means, "cbc:PaymentMeansCode"),
-        iban=r.text(means, "cac:PayeeFinancialAccount/cbc:ID"),
+        iban=next(iter(accounts), None),
+        other_ibans=tuple(accounts[1:]),
         seller=_party(r, r.one(root, "cac:AccountingSupplierParty/cac:Party")),
         buyer=_party(r, r.one(root, "cac:AccountingCustomerParty/cac:Party")),
         representative=_representative(r, root),
@@ -82,6 +82,7 @@ def read(root: Element) -> Invoice:
         ),
         extras=tuple(_extra(r, node) for node in r.all(root, "cac:AllowanceCharge")),
         taxes=tuple(_tax(r, node) for node in r.all(tax_total, "cac:TaxSubtotal")),
+        withheld=r.sum(withheld, "cbc:TaxAmount", "WithholdingTaxTotal") if withheld else None,
         third_parties=tuple(
             _third_party(r, node) for node in r.all(root, "cac:PrepaidPayment") if extended
         ),

@@ -69,6 +69,8 @@ def to_ubl(invoice: Invoice) -> bytes:
     if kind == "CreditNote":
         put(root, "cac:PaymentMeans/cbc:PaymentDueDate", invoice.due)
     put(root, "cac:PaymentMeans/cac:PayeeFinancialAccount/cbc:ID", invoice.iban)
+    for account in invoice.other_ibans:
+        put(new(root, "cac:PaymentMeans"), "cac:PayeeFinancialAccount/cbc:ID", account)
     put(root, "cac:PaymentTerms/cbc:Note", invoice.terms)
     for party in invoice.third_parties:
         _ubl_third_party(new(root, "cac:PrepaidPayment"), party, money)
@@ -77,6 +79,7 @@ def to_ubl(invoice: Invoice) -> bytes:
     put(root, "cac:TaxTotal/cbc:TaxAmount", invoice.vat, currencyID=money)
     for tax in invoice.taxes:
         _ubl_tax(root, tax, money)
+    put(root, "cac:WithholdingTaxTotal/cbc:TaxAmount", invoice.withheld, currencyID=money)
     totals = new(root, "cac:LegalMonetaryTotal")
     for name, amount in (
         ("LineExtension", invoice.line_total),
@@ -203,6 +206,9 @@ def _cii_settlement(node: Element, invoice: Invoice) -> None:
         "ram:SpecifiedTradeSettlementPaymentMeans/ram:PayeePartyCreditorFinancialAccount/ram:IBANID",
         invoice.iban,
     )
+    for account in invoice.other_ibans:
+        means = new(node, "ram:SpecifiedTradeSettlementPaymentMeans")
+        put(means, "ram:PayeePartyCreditorFinancialAccount/ram:IBANID", account)
     for tax in invoice.taxes:
         one = new(node, "ram:ApplicableTradeTax")
         put(one, "ram:CalculatedAmount", tax.amount)

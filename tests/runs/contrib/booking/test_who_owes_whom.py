@@ -214,6 +214,12 @@ def test_an_order_that_only_lines_name_is_looked_at(syntax, header, places, beca
     assert taken_up(read_invoice(WRITERS[syntax](invoice)), {}, [])[0] == became
 
 
+def test_a_correction_that_names_nothing_says_so_once():
+    """It was told that it takes back 8.79 "of invoice None", too."""
+    [text] = texts_of(document("384", "negative", None, None), [])
+    assert text.count("an invoice that it does not name") == 1 and "None" not in text
+
+
 def texts_of(invoice: Invoice, ledger: Rows) -> list[str]:
     read_as = reading(invoice, {})
     made = match(invoice, BOOKS, ledger, factor=D(sign_of(invoice, read_as)))
