@@ -121,14 +121,17 @@ class TermReader:
     def date(
         self, node: Element | None, path: str, term: str, *, compact: bool = False
     ) -> str | None:
-        """An ISO date; `compact` reads `20261231` (UNTDID 2379, format 102)."""
+        """An ISO date; `compact` reads `20261231` (UNTDID 2379, format 102).
+
+        Others are dates of XML Schema, which may name a time zone: the day is the same.
+        """
         text = self.text(node, path)
         if text is None:
             return None
-        shape = r"\d{8}" if compact else r"\d{4}-\d{2}-\d{2}"
+        shape = r"(\d{8})" if compact else r"(\d{4}-\d{2}-\d{2})(?:Z|[+-]\d{2}:\d{2})?"
         try:
-            if re.fullmatch(shape, text, re.ASCII):
-                return dt.date.fromisoformat(text).isoformat()
+            if day := re.fullmatch(shape, text, re.ASCII):
+                return dt.date.fromisoformat(day[1]).isoformat()
         except ValueError:
             pass
         self._unread.append(Unread(term=term, text=text[:100]))

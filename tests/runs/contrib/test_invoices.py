@@ -156,6 +156,15 @@ def test_a_number_or_date_that_is_none_is_told_and_not_guessed():
     }
 
 
+@pytest.mark.parametrize("zone", ["Z", "+01:00", "-05:30"])
+def test_a_day_may_name_its_time_zone(zone):
+    """XML Schema lets it: an XRechnung of 2016-04-04+01:00 was asked for its issue date."""
+    written = to_ubl(invoices.correct())
+    assert read_invoice(written.replace(b"2026-11-02<", f"2026-11-02{zone}<".encode())) == (
+        read_invoice(written)
+    )
+
+
 @pytest.mark.parametrize("number", ["30.00000000000", "30." + "0" * 40, "+30", "30.", "0030.0"])
 @pytest.mark.parametrize("writer", ["ubl", "cii"])
 def test_a_number_is_read_however_many_decimals_it_has(writer, number):
