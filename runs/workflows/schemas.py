@@ -57,7 +57,7 @@ SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "dependentSchemas")
 ORDER = "x-order"
 """Annotation of an object in a schema: names of its properties in the order in which they are
-shown. Stored JSON sorts its keys.
+shown. PostgreSQL's `jsonb` does not keep it, and neither does a program that sorts keys.
 """
 
 
@@ -127,7 +127,7 @@ def in_order(schema: Any, depth: int = 0) -> Any:
 
 
 def _with_order(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Canonical JSON sorts names; a column of PostgreSQL's `jsonb` has shorter ones first."""
+    """Canonical JSON sorts names, PostgreSQL's `jsonb` has shorter ones first."""
     names = (
         [str(name) for name in named]
         if isinstance(named := schema.get("properties"), Mapping)
@@ -194,6 +194,8 @@ class _Writer:
             for key, value in schema.items()
             if key not in {"$ref", "$defs", "definitions", "$schema", "$comment"}
         }
+        if isinstance(own.get("properties"), Mapping):
+            own["properties"] = declared(own)  # for whoever does not know ORDER
         kept = {
             key: self._part(key, value, _under(path, key), seen, depth)
             for key, value in _with_order(own).items()
