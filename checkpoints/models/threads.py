@@ -31,8 +31,8 @@ else:
 
 
 class JsonTextField(StoredField, _TextField):
-    """A JSON value kept as text: never searched inside, with its keys in their order, the same bytes
-    on every database, and fit for any string.
+    """A JSON value kept as text: never searched inside, its keys in their order, the same bytes on
+    every database, and fit for any string.
     """
 
     if TYPE_CHECKING:

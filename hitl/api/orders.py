@@ -170,9 +170,7 @@ class PauseState(APIView):
             pauses = services.open_pauses(order)
             if pauses:
                 told = PauseOut(pauses[0], context={"whole": True, "by": request.user}).data
-                response = Response(
-                    {**told, "also_open": [pause.shown_id for pause in pauses[1:]]}
-                )
+                response = Response({**told, "also_open": [pause.shown_id for pause in pauses[1:]]})
             else:
                 response = JsonResponse(None, safe=False)
         response["ETag"] = etag

@@ -555,10 +555,10 @@ def _words_of(error: ValidationError) -> str:
         case "required":
             return "This is needed."
         case "dependentRequired":
+            given: Any = error.instance
             missing = _missing_name(error)
-            causes = [name for name, needed in rule.items() if missing in needed]
-            given = next(name for name in causes if name in error.instance)
-            return f"This is needed where {given[:100]} is given."
+            causes = (name for name, needed in rule.items() if missing in needed and name in given)
+            return f"This is needed where {next(causes, 'another field')[:100]} is given."
         case "type":
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."

@@ -5,6 +5,7 @@ was meant.
 import datetime as dt
 
 import pytest
+from django.forms import ChoiceField
 from django.template.loader import render_to_string
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,6 +134,7 @@ def test_choices_are_called_by_the_names_that_older_makers_of_forms_give(names, 
         field_of("a", schema, required=True),
         field_of("a", {"type": "array", "items": schema}, required=True),
     ):
+        assert isinstance(made, ChoiceField)
         assert made.choices == list(zip("sl", shown, strict=True))
 
 
