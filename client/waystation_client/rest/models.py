@@ -769,7 +769,7 @@ class PauseOut(TypedDict):
     max_revisions: int
     content_digest: str
     answers: list[str]
-    kind: PauseOutKindEnum
+    kind: Kind317Enum
     calls: list[dict[str, Any]]
     required_inputs: dict[str, Any]
     known: dict[str, Any]
@@ -778,7 +778,7 @@ class PauseOut(TypedDict):
     refined: str
     review: ReviewOut
     edited_content: str | None
-    status: PauseOutStatusEnum
+    status: StatusC58Enum
     state: str
     pause_timestamp: str
     resume_timestamp: str | None
@@ -795,6 +795,52 @@ class PauseOut(TypedDict):
     reminders: list[str]
     stage: int
     asked_outside: list[str]
+
+
+class PauseStateOut(TypedDict):
+    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+
+    id: str
+    agent_work_order_id: str | None
+    run_id: str
+    step: str
+    pause_phase: str
+    question: str
+    pause_content: str
+    patch: str | None
+    facts: dict[str, Any]
+    effects: list[str]
+    revision: int
+    max_revisions: int
+    content_digest: str
+    answers: list[str]
+    kind: Kind317Enum
+    calls: list[dict[str, Any]]
+    required_inputs: dict[str, Any]
+    known: dict[str, Any]
+    bare: list[str]
+    attempts: int
+    refined: str
+    review: ReviewOut
+    edited_content: str | None
+    status: StatusC58Enum
+    state: str
+    pause_timestamp: str
+    resume_timestamp: str | None
+    user_decision: str | None
+    user_feedback: str | None
+    decided_by: str | None
+    external: str | None
+    created_at: str
+    updated_at: str
+    deadline_at: str | None
+    deadline_outcome: DeadlineOutcomeEnum | None
+    extendable_until: str | None
+    next_deadline: str | None
+    reminders: list[str]
+    stage: int
+    asked_outside: list[str]
+    also_open: list[str]
 
 
 class PlannedPauseOut(TypedDict):
@@ -1637,6 +1683,8 @@ HowEnum = Literal[
     "started", "resumed", "answered", "voted", "asked", "following", "queued", "interrupted"
 ]
 
+Kind317Enum = Literal["approval", "input", "tools", "external"]
+
 LevelEnum = Literal["error", "note"]
 
 LifecycleEnum = Literal["running", "waiting_external", "resumed", "expired", "completed", "failed"]
@@ -1676,10 +1724,6 @@ OccurrenceOutStatusEnum = Literal["due", "started", "skipped", "refused"]
 
 OverlapEnum = Literal["skip", "queue", "allow"]
 
-PauseOutKindEnum = Literal["approval", "input", "tools", "external"]
-
-PauseOutStatusEnum = Literal["active", "resolved"]
-
 PullRequestPolicyEnum = Literal["never", "draft", "ready"]
 
 PushPolicyEnum = Literal["never", "asked", "branch"]
@@ -1697,6 +1741,8 @@ RunStatusEnum = Literal[
 ScopeEnum = Literal["me", "team", "everybody"]
 
 SideEnum = Literal["old", "new"]
+
+StatusC58Enum = Literal["active", "resolved"]
 
 TypeEnum = Literal["message"]
 
