@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runs.contrib.einvoice.file import read_invoice
-from runs.contrib.einvoice.model import Invoice, InvoiceLine, Tax
+from runs.contrib.einvoice.model import Invoice, InvoiceLine, Party, Tax
 from runs.contrib.einvoice.rules import check
 from runs.contrib.einvoice.sums import added_up
 from tests.conftest import pause_of
@@ -147,6 +147,21 @@ def test_what_goes_to_the_tax_office_is_no_payment_in_advance(house):
     assert "Tax of 20 is withheld from the supplier for the tax office." in shown
     house.answer(order, {"prepaid_checked": True, "tax_office_checked": True})
     assert amounts(house)["payable 1"] == "-122.00"
+
+
+@pytest.mark.parametrize("syntax", WRITERS)
+def test_a_tax_representative_is_shown_and_nobody_is_asked_for_the_sellers_vat_id(house, syntax):
+    """The representative's number (BT-63) names no supplier of ours: it stands for many."""
+    agent = Party(name="Fiskal GmbH", vat_id=invoices.CLOUD.vat_id, country="DE")
+    seller = replace(invoices.PAPER, vat_id=None, registration="HRB 1")
+    given = bill(line(1, "5.00"), seller=seller, representative=agent)
+    order = house.book(given, write=WRITERS[syntax])
+    # found by its account alone, which is not sure enough
+    assert asked(order) == ("needs_bookkeeper_decision", [])
+    facts = dict(pause_of(order).facts)
+    assert facts["Tax representative"] == "Fiskal GmbH, DE333333322"
+    assert facts["Supplier"] == "70001 Papierhof Nord GmbH"
+    assert house.answer(order, {}).status == "completed"
 
 
 @pytest.mark.parametrize("syntax", WRITERS)
