@@ -177,12 +177,14 @@ class Invoice:
 
 
 def dump(value: Any) -> Any:
-    """The JSON form: amounts as texts that keep their decimals, what is not there left out."""
+    """The JSON form: amounts as texts that keep their decimals, what is not there left out; so a
+    worker of a version before reads what has none of the terms that are new.
+    """
     match value:
         case Decimal():
             return format(value, "f")
         case dict():
-            return {key: dump(item) for key, item in value.items() if item is not None}
+            return {key: dump(item) for key, item in value.items() if item not in (None, ())}
         case tuple() | list():
             return [dump(item) for item in value]
         case bool() | str() | int() | None:

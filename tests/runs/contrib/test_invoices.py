@@ -117,6 +117,12 @@ def test_an_invoice_goes_into_the_state_and_comes_back(draft, lines):
     assert load(Invoice, dump(invoice)) == invoice
 
 
+def test_a_state_names_no_term_that_the_invoice_has_not():
+    """A worker of the version before refuses terms that it does not know."""
+    kept = dump(replace(invoices.correct(), third_parties=(), other_ibans=(), representative=None))
+    assert not {"third_parties", "other_ibans", "others_preceding", "representative"} & kept.keys()
+
+
 @pytest.mark.parametrize(
     "kept",
     [
