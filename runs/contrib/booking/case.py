@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from runs.contrib.booking.books import Books
+from runs.contrib.booking.books import Books, accounts_in
 from runs.contrib.booking.matching import Match, Position, called, positions
 from runs.contrib.booking.readings import (
     ADVANCES,
@@ -326,12 +326,13 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
     if alike := case.match.get("look_alikes"):
         text = f"Its number is much like that of another invoice: {'; '.join(alike)}."
         doubts_found.append(_confirm("not_near_duplicate", text, ANOTHER))
-    accounts, paid_to = [case.invoice.iban, *case.invoice.other_ibans], known["iban"]
-    others = [one for one in accounts if one and paid_to and compact(one) != compact(paid_to)]
-    if others:
+    accounts, paid_to = [case.invoice.iban, *case.invoice.other_ibans], accounts_in(known["iban"])
+    usual = {compact(account) for account in paid_to}
+    others = [account for account in accounts if account and compact(account) not in usual]
+    if usual and others:
         text = (
             f"The invoice asks for payment to {' and to '.join(others[:5])}, but the supplier's "
-            f"account is {paid_to}. That is how fraud begins."
+            f"account is {' or '.join(paid_to[:5])}. That is how fraud begins."
         )
         doubts_found.append(
             _confirm(
@@ -359,9 +360,9 @@ def _of_money(case: Case) -> list[Doubt]:
                 schema=rate,
             )
         )
-    if reverse := sorted(
-        {REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}
-    ):
+    categories = {line.category for line in invoice.lines}
+    categories |= {extra.category for extra in invoice.extras}
+    if reverse := sorted(REVERSE[key] for key in REVERSE.keys() & categories):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
         unknown = [one.text for one in case.findings if one.term == "BT-48"]
         text = " ".join([text, *unknown])

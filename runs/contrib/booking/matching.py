@@ -137,16 +137,17 @@ def match(
     }
     # that a closed order is used further is a doubt of its own
     exceeded = [] if factor is None else _exceeded(every, proposals, usable, ledger, factor)
+    booked = _booked(supplier, ledger)
     return Match(
         supplier=asdict(supplier) if supplier else None,
         found_by=found_by if supplier else "",
         order=state,
         exceeded=exceeded,
         proposals=proposals,
-        booked_by=_booked_by(invoice.number, supplier, ledger),
-        named_booked=[one for one in invoice.named if _booked_by(one, supplier, ledger)],
-        overcredited=_overcredited(invoice, supplier, ledger, factor),
-        look_alikes=list(_look_alikes(invoice, supplier, ledger)),
+        booked_by=next((row["order"] for row in booked.get(folded(invoice.number or ""), [])), ""),
+        named_booked=[number for number in invoice.named if folded(number) in booked],
+        overcredited=_overcredited(invoice, booked, factor),
+        look_alikes=list(_look_alikes(invoice, booked)),
     )
 
 
@@ -157,11 +158,15 @@ def _supplier(invoice: Invoice, books: Books) -> tuple[Supplier | None, str]:
         fitting = [
             supplier
             for supplier in books.suppliers
-            if value and compare(getattr(supplier, how)) == compare(value)
+            if value and compare(value) in map(compare, _all_of(supplier, how))
         ]
         if len(fitting) == 1:
             return fitting[0], how
     return None, ""
+
+
+def _all_of(supplier: Supplier, how: str) -> list[str]:
+    return supplier.accounts if how == "iban" else [getattr(supplier, how)]
 
 
 def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Supplier | None) -> str:
@@ -277,22 +282,27 @@ def _is_of_goods(row: Mapping[str, str]) -> bool:
     return row["position"].startswith("line ") and bool(row["tax"])
 
 
+def _booked(
+    supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
+) -> dict[str, list[Mapping[str, str]]]:
+    """What is in the ledger of this supplier, by the invoices' numbers as `folded`."""
+    booked: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for row in ledger:
+        if supplier and row["supplier"] == supplier.number and (number := folded(row["invoice"])):
+            booked[number].append(row)
+    return dict(booked)
+
+
+def _payables(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    return [row for row in rows if row["position"].startswith("payable ")]
+
+
 def _overcredited(
-    invoice: Invoice,
-    supplier: Supplier | None,
-    ledger: Sequence[Mapping[str, str]],
-    factor: Decimal | None,
+    invoice: Invoice, booked: Mapping[str, Sequence[Mapping[str, str]]], factor: Decimal | None
 ) -> str:
-    taken = cents(-total_of(invoice) * (factor or 0))
-    owed = -sum(
-        (
-            Decimal(row["base_amount"])
-            for number in invoice.named
-            for row in _rows_of(number, supplier, ledger)
-            if row["position"].startswith("payable ")
-        ),
-        Decimal(0),
-    )
+    taken, named = cents(-total_of(invoice) * (factor or 0)), {*map(folded, invoice.named)}
+    rows = [row for number in named for row in _payables(booked.get(number, []))]
+    owed = -sum((Decimal(row["base_amount"]) for row in rows), Decimal(0))
     if taken <= max(owed, Decimal(0)):
         return ""
     return f"{taken} of {called(invoice.named)}, of which {owed} is booked"
@@ -306,19 +316,14 @@ def called(numbers: Sequence[str]) -> str:
 
 
 def _look_alikes(
-    invoice: Invoice, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
+    invoice: Invoice, booked: Mapping[str, Sequence[Mapping[str, str]]]
 ) -> Iterator[str]:
     """What this supplier has in the ledger under a number that a person may take for this one's,
     with the dates and amounts that tell both apart.
     """
     owed: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
-    for row in ledger:
-        if (
-            supplier
-            and row["supplier"] == supplier.number
-            and row["position"].startswith("payable ")
-            and looks_like(row["invoice"], invoice.number or "")
-        ):
+    for number, rows in booked.items():
+        for row in _payables(rows) if looks_like(number, invoice.number or "") else ():
             named = ("invoice", "order", "date", "currency")
             owed[tuple(row[name] for name in named)] += Decimal(row["amount"])
     total, issued = abs(total_of(invoice)), invoice.issued or "(no date)"
@@ -333,24 +338,3 @@ def _look_alikes(
             f"{invoice.number} of {issued} over {total} {invoice.currency or ''}: "
             + (f"another {parts}" if parts else "the same date and amount")
         )
-
-
-def _booked_by(
-    said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
-) -> str:
-    return next((row["order"] for row in _rows_of(said, supplier, ledger)), "")
-
-
-def _rows_of(
-    said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
-) -> Iterator[Mapping[str, str]]:
-    """What is booked of an invoice of this number by this supplier."""
-    number = folded(said or "")
-    return (
-        row
-        for row in ledger
-        if supplier
-        and row["supplier"] == supplier.number
-        and folded(row["invoice"]) == number
-        and number
-    )

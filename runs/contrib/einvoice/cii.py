@@ -36,9 +36,9 @@ def read(root: Element) -> Invoice:
     )
     totals = r.one(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
     means = r.one(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
-    accounts = r.texts(settlement, f"{ACCOUNT}/ram:IBANID") or r.texts(
-        settlement, f"{ACCOUNT}/ram:ProprietaryID"
-    )
+    every = r.all(settlement, ACCOUNT)
+    found = [r.text(node, "ram:IBANID") or r.text(node, "ram:ProprietaryID") for node in every]
+    accounts = list(dict.fromkeys(account for account in found if account))
     currency = r.text(settlement, "ram:InvoiceCurrencyCode")
     named = r.texts(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID")
     happened = (

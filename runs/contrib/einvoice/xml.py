@@ -20,8 +20,6 @@ MAX_BYTES = 5_000_000
 MAX_ELEMENTS = 400_000
 MAX_TEXT = 2_000
 """Signs of a text that are kept; the longest term of an invoice that a person reads is shorter."""
-MAX_NAMED = 100
-"""Elements of a kind that are read where any number may stand: other invoices, say."""
 NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,40})?|\.\d{1,40})", re.ASCII)
 """A decimal of XML Schema.
 
@@ -100,10 +98,8 @@ class TermReader:
         return words[:MAX_TEXT] or None
 
     def texts(self, node: Element | None, path: str) -> list[str]:
-        """The different words of the first elements there, in their order; of no more than
-        `MAX_NAMED`.
-        """
-        found = [self.text(element) for element in self.all(node, path)[:MAX_NAMED]]
+        """The different words of all elements there, in their order."""
+        found = [self.text(element) for element in self.all(node, path)]
         return list(dict.fromkeys(text for text in found if text))
 
     def number(self, node: Element | None, path: str, term: str) -> Decimal | None:

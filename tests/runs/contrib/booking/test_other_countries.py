@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runs.contrib.einvoice.file import read_invoice
-from runs.contrib.einvoice.model import Invoice, InvoiceLine, Party, Tax
+from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax
 from runs.contrib.einvoice.rules import check
 from runs.contrib.einvoice.sums import added_up
 from tests.conftest import pause_of
@@ -173,3 +173,26 @@ def test_every_account_that_money_shall_go_to_is_compared(house, syntax):
     assert f"payment to {invoices.STEEL_IBAN}, but" in pause_of(order).content
     again = replace(given, number="2", other_ibans=(invoices.PAPER_IBAN,))
     assert house.book(again, write=WRITERS[syntax]).status == "completed"
+    # whoever is paid on several has them in the list of suppliers
+    suppliers = house.books / "suppliers.csv"
+    known = suppliers.read_text().replace("2020 51,", f"2020 51; {invoices.STEEL_IBAN},")
+    suppliers.write_text(known)
+    unnamed = replace(invoices.PAPER, vat_id=None, name="Papierhof", registration="HRB 1")
+    both = replace(given, number="3", seller=unnamed, representative=Party(vat_id="DE111111125"))
+    order = house.book(replace(both, iban=invoices.STEEL_IBAN), write=WRITERS[syntax])
+    assert dict(pause_of(order).facts)["Supplier"] == "unknown", "two suppliers have that account"
+    suppliers.write_text("\n".join(row for row in known.splitlines() if "70003" not in row))
+    order = house.book(replace(both, iban=invoices.STEEL_IBAN), write=WRITERS[syntax])
+    assert dict(pause_of(order).facts)["Supplier"] == "70001 Papierhof Nord GmbH"
+    assert asked(order)[1] == []
+
+
+def test_a_freight_charge_by_which_the_buyer_owes_the_vat_is_asked_about(house):
+    """Only lines were looked at; and that it lacks the buyer's number was said nowhere."""
+    freight = Extra(charge=True, amount=D("9.00"), category="AE", rate=D(0))
+    nobody = replace(invoices.BUYER, vat_id=None)
+    given = replace(invoices.correct(), order=None, buyer=nobody)
+    order = house.book(added_up(given, [line(1, "5.00")], [freight]))
+    assert asked(order)[1] == ["reverse_charge", "send_back"]
+    shown = pause_of(order).content.replace("\\", "")
+    assert "this booking holds none. The buyer's VAT id (BT-48) is missing." in shown
