@@ -280,6 +280,8 @@ def test_entries_balance_and_stand_on_the_side_that_was_read(
     assert sum(D(row["amount"]) for row in rows) == sum(D(row["base_amount"]) for row in rows) == 0
     for row, one in zip(rows, every, strict=False):
         assert D(row["amount"]) == sign * one.net
+    if whole and not any(one.kind == "wrong" for one in check(counted)):
+        assert D(rows[-1]["amount"]) == -sign * total
     read_again = with_signs_of_totals(invoice)
     assert read_again is None or read_again.gross == invoice.gross
 
