@@ -381,11 +381,12 @@ def _of_money(case: Case) -> list[Doubt]:
     if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:
         text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
         doubts_found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
-    if elsewhere := " ".join(of_tax_office(invoice)):
-        text = f"{elsewhere} The whole total is booked as owed to the supplier."
+    elsewhere, why = of_tax_office(invoice)
+    if why:
+        text = f"{why} The whole total is booked as owed to the supplier."
         title = "I book what we owe the tax office in the supplier's place"
         doubts_found.append(_confirm("tax_office_checked", text, title))
-    if invoice.prepaid:
+    if invoice.prepaid and invoice.prepaid != elsewhere:  # Italy writes both as paid
         text = (
             f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole "
             "total is booked as owed."

@@ -125,15 +125,19 @@ def foreign(invoice: Invoice) -> str:
     )
 
 
-def of_tax_office(invoice: Invoice) -> Iterator[str]:
-    """What of its total is owed to the tax office and not to the supplier, in sentences."""
+def of_tax_office(invoice: Invoice) -> tuple[Decimal, str]:
+    """What of its total is owed to the tax office and not to the supplier, also in sentences."""
     split = sum(
         (tax.amount or Decimal(0) for tax in invoice.taxes if tax.category == "B"), Decimal(0)
     )
+    withheld, sentences = invoice.withheld or Decimal(0), []
     if split:
-        yield f"By split payment (category B) its VAT of {split} goes to the tax office."
-    if invoice.withheld:
-        yield f"Tax of {invoice.withheld} is withheld from the supplier for the tax office."
+        sentences.append(
+            f"By split payment (category B) its VAT of {split} goes to the tax office."
+        )
+    if withheld:
+        sentences.append(f"Tax of {withheld} is withheld from the supplier for the tax office.")
+    return split + withheld, " ".join(sentences)
 
 
 def _wrong(invoice: Invoice) -> bool:
