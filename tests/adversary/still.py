@@ -104,6 +104,8 @@ STILL: dict[str, str] = {
     "token")},
     **{f"{method} favicon.ico": "Sends on to a picture." for method in ("POST", "PUT", "PATCH",
     "DELETE")},
+    f"POST {API}repositories": SETTLES,
+    f"POST {PRINTED}repositories": SETTLES,
     f"PUT {API}repositories/<repo:repository_id>": SETTLES,
     f"PUT {PRINTED}repositories/<repo:repository_id>/template-execution": SETTLES,
     f"PUT {API}repositories/<repo:repository_id>/template-execution": SETTLES,

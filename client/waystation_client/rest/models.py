@@ -577,6 +577,27 @@ class MessageOut(TypedDict):
     ended: str
 
 
+class NewRepositoryIn(TypedDict):
+    """What is left out is as usual."""
+
+    name: NotRequired[str]
+    default_template: NotRequired[str]
+    check_command: NotRequired[list[str]]
+    author: NotRequired[str]
+    use_template_execution: NotRequired[bool]
+    base_branch: NotRequired[str]
+    push_policy: NotRequired[PushPolicyEnum]
+    pull_request_policy: NotRequired[PullRequestPolicyEnum]
+    forge: NotRequired[ForgeEnum | BlankEnum]
+    forge_url: NotRequired[str]
+    forge_project: NotRequired[str]
+    credential: NotRequired[str]
+    allowed_templates: NotRequired[list[str]]
+    use_groups: NotRequired[list[str]]
+    delivery_groups: NotRequired[list[str]]
+    url: str
+
+
 class OccurrenceOut(TypedDict):
     id: str
     at: str
@@ -1315,6 +1336,7 @@ class TemplateIn(TypedDict):
     frequency: NotRequired[FrequencyEnum]
     retention: NotRequired[dict[str, Any]]
     size_budget: NotRequired[int | None]
+    default: NotRequired[bool]
 
 
 class TemplateOut(TypedDict):
@@ -1340,6 +1362,7 @@ class TemplateOut(TypedDict):
     warnings: list[str]
     newer_in_code: str
     enabled: bool
+    default: bool
     created_at: str
 
 
