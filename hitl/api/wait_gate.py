@@ -21,7 +21,7 @@ from hitl.wait_gate import primitives, questions, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
-from runs.api.fields import OptionalText
+from runs.api.fields import OptionalText, TextOrNull
 from runs.api.requests import body_of, user_of
 from runs.security import scopes
 from runs.states import Lifecycle
@@ -95,6 +95,11 @@ class WaitIn(serializers.Serializer[Any]):
         allow_null=True,
         help_text='{"after": "P2D", "outcome": …} as in a template\'s review, or a duration.',
     )
+    next_deadline = TextOrNull(
+        max_length=40,
+        help_text="The deadline as a moment with its zone, 2027-01-31T12:00:00Z, in place of a "
+        'duration; `deadline` beside it may say the outcome: {"outcome": "cancel"}.',
+    )
     review = serializers.DictField(
         default=dict, help_text="The other rules on who answers, as in a template's review."
     )
@@ -138,7 +143,9 @@ def asked_of(values: dict[str, Any]) -> WaitRequest:
         **({} if named is None else {"reviewers": named}),
         **({} if until is None else {"deadline": until}),
     }
-    return WaitRequest(**{**values, "review": {**values["review"], **own}})
+    moment = values.pop("next_deadline") or ""
+    review = {**values["review"], **own}
+    return WaitRequest(**{**values, "review": review, "next_deadline": moment})
 
 
 class AnswerGiven(serializers.Serializer[Any]):
