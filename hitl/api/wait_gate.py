@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from hitl.api.inbound import BySource
 from hitl.decisions import services
 from hitl.http import tracing
-from hitl.models import Via
+from hitl.models import Via, Wait
 from hitl.wait_gate import primitives, questions, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
@@ -167,7 +167,8 @@ class AnswerGiven(serializers.Serializer[Any]):
 STATES = (
     "What is watched (S3-42): `waiting_external` while it asks, `resumed` once it was answered "
     "and goes on, `expired` where nobody "
-    "answered in time; else its `status`. A run of your engine stays `resumed` until it asks again."
+    "answered in time; else its `status`. A run of your engine stays `resumed` until that says "
+    "that it goes on or has ended (`…/status`, `…/resume-and-continue`), or asks again."
 )
 
 
@@ -175,7 +176,10 @@ class WorkflowOut(serializers.Serializer[Any]):
     """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
 
     run_id = serializers.CharField()
-    status = serializers.CharField(help_text="running, waiting_external, completed or failed")
+    status = serializers.CharField(
+        help_text="running, waiting_external, completed or failed; of your engine's run completed "
+        "once that says so."
+    )
     lifecycle = serializers.ChoiceField(Lifecycle.choices, help_text=STATES)
     node_id = serializers.CharField(help_text="Where it goes on.")
     blocking_reason = serializers.CharField(
@@ -354,7 +358,8 @@ class WorkflowContinue(APIView):
             "As `resume`; the answer holds the merged `state` and the `node_id` to go on at. "
             "Without a payload nothing is "
             "answered: a wait that was answered gives the same, an open one 409 "
-            f"`still_waiting`. A run of ours goes on. {WORDS}"
+            "`still_waiting`. A run of your engine reads `running` from then on; a run of ours "
+            f"goes on. {WORDS}"
         ),
     )
     def post(self, request: Request, run_id: str) -> Response:
@@ -362,7 +367,35 @@ class WorkflowContinue(APIView):
         if event.payload is None and not event.input_type:
             run, wait = resume.go_on(run_id, by=user)
             return told(Ingested(run=run, wait=wait))
-        return told(resume.ingest(event, by=user, via=Via.REST))
+        return told(resume.ingest_and_go_on(event, by=user, via=Via.REST))
+
+
+class ReportedIn(serializers.Serializer[Any]):
+    status = serializers.ChoiceField(
+        [value for value in Wait.Reported.values if value],
+        help_text="`running`: it goes on. `completed` or `failed`: it has ended, for good.",
+    )
+
+
+class WorkflowReported(APIView):
+    may_act = scopes.ASKS
+
+    @extend_schema(
+        operation_id="report_workflow",
+        request=ReportedIn,
+        responses=WorkflowOut,
+        summary="Say where a run of your engine is behind the answer",
+        description=(
+            "For whoever opened its waits. The same again is harmless. 409 `still_waiting`: the "
+            "question is open. 409 `not_resumed`: it has ended already, or is a run of "
+            "Waystation's own."
+        ),
+        examples=[OpenApiExample("It came to an end", {"status": "completed"}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        status = body_of(request, ReportedIn)["status"]
+        run, wait = resume.report(run_id, status, by=user_of(request))
+        return Response(primitives.document(primitives.standing(run, wait)))
 
 
 class TraceIn(serializers.Serializer[Any]):

@@ -139,6 +139,7 @@ STATUS: dict[type[Exception], int] = {
     waits.TooManyWaits: 409,
     resume.WrongQuestion: 409,
     resume.StillWaiting: 409,
+    resume.NotResumed: 409,
     early_answers.NotKept: 409,
     KeyTaken: 409,
     starts.StartInvalid: 422,

@@ -104,6 +104,7 @@ STILL: dict[str, str] = {
     "token")},
     **{f"{method} favicon.ico": "Sends on to a picture." for method in ("POST", "PUT", "PATCH",
     "DELETE")},
+    f"POST {API}workflows/<str:run_id>/status": "Notes what another engine says of its run.",
     f"POST {API}repositories": SETTLES,
     f"POST {PRINTED}repositories": SETTLES,
     f"PUT {API}repositories/<repo:repository_id>": SETTLES,

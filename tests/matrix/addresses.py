@@ -391,6 +391,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}workflows/<str:run_id>/resume-and-continue": own(
         "POST", body={"payload": "approve"}, done="paused"
     ),
+    f"{API}workflows/<str:run_id>/status": own("POST", body={"status": "completed"}),
     f"{API}resume": login("POST"),
     f"{API}inbound/<slug:source>": signed("POST"),
     "manifest.webmanifest": public("GET"),

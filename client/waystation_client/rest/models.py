@@ -940,6 +940,10 @@ class ReceiptOut(TypedDict):
     verification: LedgerPosition
 
 
+class ReportedIn(TypedDict):
+    status: ReportedInStatusEnum
+
+
 class RepositoryIn(TypedDict):
     """What is left out stays as it is."""
 
@@ -1064,6 +1068,7 @@ class RunOut(TypedDict):
     template: str
     template_version: int
     status: RunStatusEnum
+    state: StateEnum
     input: dict[str, Any]
     retry_of: str | None
     error: str
@@ -1516,6 +1521,7 @@ class WaitIn(TypedDict):
     choices: NotRequired[list[ChoiceIn]]
     reviewers: NotRequired[Any]
     deadline: NotRequired[Any]
+    next_deadline: NotRequired[str | None]
     review: NotRequired[dict[str, Any]]
     recipients: NotRequired[list[str]]
     prompt_id: NotRequired[str]
@@ -1709,6 +1715,8 @@ PushPolicyEnum = Literal["never", "asked", "branch"]
 
 QueuedOutStatusEnum = Literal["waiting", "begun", "withdrawn", "refused"]
 
+ReportedInStatusEnum = Literal["running", "completed", "failed"]
+
 ReviewStageOutStatusEnum = Literal["waiting", "open", "complete"]
 
 RiskEnum = Literal["low", "normal", "high"]
@@ -1720,6 +1728,10 @@ RunStatusEnum = Literal[
 ScopeEnum = Literal["me", "team", "everybody"]
 
 SideEnum = Literal["old", "new"]
+
+StateEnum = Literal[
+    "pending", "running", "paused", "completed", "failed", "cancelled", "expired", "pending_input"
+]
 
 TypeEnum = Literal["message"]
 

@@ -1069,3 +1069,8 @@ def resume_and_continue_workflow(
     return Request(
         "POST", address("/api/v1/workflows/{run_id}/resume-and-continue", run_id), body=body
     )
+
+
+def report_workflow(run_id: str, body: models.ReportedIn) -> Request[models.WorkflowOut]:
+    """Say where a run of your engine is behind the answer."""
+    return Request("POST", address("/api/v1/workflows/{run_id}/status", run_id), body=body)

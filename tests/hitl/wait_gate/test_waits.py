@@ -121,7 +121,7 @@ def test_a_wait_is_opened_answered_and_gone_on_with(engine, ana):
     assert Event.objects.get(kind="approval_received").data["sender"] == {"channel": "mail"}
     advance(pause.run_id, budget=5)
     told = engine.get().json()
-    assert (told["status"], told["state"]) == ("completed", {**WAIT["state"], **GOOD})
+    assert (told["status"], told["state"]) == ("running", {**WAIT["state"], **GOOD})
 
 
 def test_no_step_and_no_worker_is_needed_to_wait(engine):
