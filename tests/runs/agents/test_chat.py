@@ -50,7 +50,7 @@ def last_run(thread):
 
 def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
     """S0-1, 7, 40, 75: it says what it is, uses tools, and goes on with the next message; its runs
-    wait in the queue of agents.
+    wait in the queue of agents. S0-81: all by the one route that begins runs.
     """
     client = api(ana)
     assert post(client, thread, "hello").status_code == 201
