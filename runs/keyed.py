@@ -50,6 +50,11 @@ def made(shown_id: str) -> None:
         claim.make(shown_id)
 
 
+def is_named() -> bool:
+    """Whether the request at work named a key."""
+    return _claim.get() is not None
+
+
 @contextmanager
 def at_work(claim: RequestKey | None) -> Iterator[None]:
     """Have what is made meanwhile belong to this key; with None to none: a request that does many

@@ -24,7 +24,6 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
-from kombu.transport import memory
 from rest_framework.test import APIClient
 
 from checkpoints import store
@@ -32,6 +31,7 @@ from checkpoints.database import clock, older_database
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import redaction
 from hitl.models import ApiToken
+from project.broker import MemoryChannel
 from runs import services as runs
 from runs.agents import model
 from runs.engine.advance import advance
@@ -264,7 +264,7 @@ def quick_passwords() -> None:
 @pytest.fixture(autouse=True)
 def empty_broker() -> None:
     """Nobody takes what tests send to the broker in memory; once it is full, a sweep sends less."""
-    memory.Channel.queues.clear()
+    MemoryChannel.queues.clear()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -31,8 +31,8 @@ else:
 
 
 class JsonTextField(StoredField, _TextField):
-    """A JSON value kept as canonical text: never searched inside, the same bytes on every database,
-    and fit for any string.
+    """A JSON value kept as text: never searched inside, its keys in their order, the same bytes on
+    every database, and fit for any string.
     """
 
     if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class JsonTextField(StoredField, _TextField):
     def get_prep_value(self, value: Any) -> str | None:
         if isinstance(value, codec.Text | UnreadableJson):
             return str(value)
-        return None if value is None else codec.encode(value)
+        return None if value is None else codec.encode_in_order(value)
 
     def to_python(self, value: Any) -> Any:
         """The value of what `value_to_string` gave, for `loaddata`.

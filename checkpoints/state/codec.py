@@ -45,6 +45,7 @@ SPLIT = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 """Two code points that JSON reads back as one."""
 UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+_IN_ORDER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
 
 class NotJson(Exception):
@@ -447,8 +448,15 @@ def encode(value: Any) -> str:
     return _JSON.encode(value)
 
 
+def encode_in_order(value: Any) -> str:
+    """As `encode`, with keys as they came: for what people are shown, such as the answers to a
+    question. Digests are of canonical text.
+    """
+    return _IN_ORDER.encode(value)
+
+
 class Text(str):
-    """Canonical JSON: a column of JSON takes it as it is instead of encoding it again."""
+    """JSON text: a column of JSON takes it as it is instead of encoding it again."""
 
     __slots__ = ()
 

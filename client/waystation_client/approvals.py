@@ -66,7 +66,7 @@ class Call:
                         " it is. Pass texts, numbers, lists and dicts, or name it in `unshown`."
                     )
         called = name or f"{function.__module__}.{function.__qualname__}"
-        return cls(called, json.dumps(shown, sort_keys=True, allow_nan=False), bound)
+        return cls(called, json.dumps(shown, allow_nan=False), bound)
 
     def key(self, key: Key) -> str:
         """The key of this call: a text, or what a function gives that takes its arguments."""
@@ -81,7 +81,7 @@ class Call:
         self, question: str, rules: Rules, *, key: Key = "", valid_for: int | None = None
     ) -> WaitIn:
         """The question for this call."""
-        text = json.dumps(json.loads(self.shown), indent=2, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(json.loads(self.shown), indent=2, ensure_ascii=False)
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         shown = f"To be called: `{self.name}`\n\n{fence}json\n{text}\n{fence}\n"
         words = {

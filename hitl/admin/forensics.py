@@ -232,7 +232,7 @@ class ThreadForensics(ThreadPages):
             return HttpResponseRedirect(
                 reverse("admin:checkpoints_thread_change", args=[object_id])
             )
-        response = HttpResponse(codec.encode(document), content_type="application/json")
+        response = HttpResponse(codec.encode_in_order(document), content_type="application/json")
         response["Content-Disposition"] = f'attachment; filename="{document["thread"]["id"]}.json"'
         return response
 

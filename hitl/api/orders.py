@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.http import HttpResponseBase, JsonResponse
@@ -128,8 +128,20 @@ class OrderTime(APIView):
         )
 
 
+class PauseStateOut(PauseOut):
+    also_open = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Further questions of the order's child runs, pse_…; an answer then names one as "
+        "`pause_id`.",
+    )
+
+    class Meta(PauseOut.Meta):
+        fields: ClassVar = [*PauseOut.Meta.fields, "also_open"]
+
+
 class PauseState(APIView):
-    """The open question of a work order, or `null`.
+    """The open question of a work order, or `null`; of several the one that was asked first, which
+    names the others.
 
     Answers 304 while nothing happened on the order's thread.
     """
@@ -138,7 +150,7 @@ class PauseState(APIView):
 
     @extend_schema(
         operation_id="get_pause_state",
-        responses={200: PauseOut(allow_null=True), 304: None},
+        responses={200: PauseStateOut(allow_null=True), 304: None},
         parameters=[
             OpenApiParameter(
                 "If-None-Match",
@@ -155,12 +167,12 @@ class PauseState(APIView):
         # only 304 or 412 come back here
         response = get_conditional_response(request._request, etag=etag)
         if response is None:
-            pause = services.open_pause(order)
-            response = (
-                Response(PauseOut(pause, context={"whole": True, "by": request.user}).data)
-                if pause
-                else JsonResponse(None, safe=False)
-            )
+            pauses = services.open_pauses(order)
+            if pauses:
+                told = PauseOut(pauses[0], context={"whole": True, "by": request.user}).data
+                response = Response({**told, "also_open": [pause.shown_id for pause in pauses[1:]]})
+            else:
+                response = JsonResponse(None, safe=False)
         response["ETag"] = etag
         patch_cache_control(response, private=True, no_cache=True)
         return response

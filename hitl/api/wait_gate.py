@@ -242,7 +242,9 @@ class KeptAnswer(serializers.Serializer[Any]):
 
 
 class IngestedOut(WorkflowOut):
-    duplicate = serializers.BooleanField(help_text="The same answer was taken before.")
+    duplicate = serializers.BooleanField(
+        help_text="It was taken before, for this question or an earlier one; nothing was done now."
+    )
     voted = serializers.BooleanField(help_text="It was taken as a vote; others must approve too.")
     kept = KeptAnswer(allow_null=True, help_text="It came before its question, and waits for it.")
 
@@ -253,7 +255,8 @@ WORDS = (
     "stored. 409: somebody else answered "
     "(`pause_closed`), another question is open (`wrong_question`), or none (`not_paused`). 202: "
     "it came before its question, and is kept; "
-    "a verdict that does so names `revision` and `content_digest` (409 `early_verdict`)."
+    "a verdict that does so names `revision` and `content_digest` (409 `early_verdict`). An event "
+    "without an id that comes again answers no later question: whoever means one names it."
 )
 
 

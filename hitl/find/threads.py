@@ -111,9 +111,9 @@ def _thread_status(value: str, asker: Asker) -> Q:
         case "running":
             found = Q(status=RunStatus.RUNNING) | (paused & Q(awaited__gt=0) & ~asks)
         case Lifecycle.RESUMED.value:
-            found = elsewhere & ~Exists(said.filter(reported__in=Wait.ENDED))
+            found = elsewhere & ~Q(Exists(said.filter(reported__in=Wait.ENDED)))
         case _:
-            ended = elsewhere & Exists(said.filter(reported=value))
+            ended = elsewhere & Q(Exists(said.filter(reported=value)))
             found = (Q(status=value) & ~elsewhere) | ended
     return Q(pk__in=runs.filter(found).values("thread"))
 

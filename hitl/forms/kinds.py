@@ -102,7 +102,7 @@ def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | 
     where it is no choice.
     """
     if isinstance(values := schema.get("enum"), Sequence) and values:
-        return [(value, words(value)) for value in values], False
+        return list(zip(values, names_of(schema, values), strict=True)), False
     members = schema.get("oneOf") or schema.get("anyOf") or []
     fixed = [
         (member["const"], str(member.get("title") or words(member["const"])))
@@ -117,6 +117,16 @@ def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | 
         if listed and not listed[1] and kind_of(second) in {"text", "long"}:
             return listed[0], True
     return None
+
+
+def names_of(schema: Mapping[str, Any], values: Sequence[Any]) -> list[str]:
+    """What an enum's values are called: `enumNames` was MCP's word for it until 2025-11-25, and is
+    that of several makers of forms.
+    """
+    named = schema.get("enumNames")
+    if isinstance(named, list | tuple) and len(named) == len(values):
+        return [str(name) or words(value) for name, value in zip(named, values, strict=True)]
+    return [words(value) for value in values]
 
 
 def options_of(schema: Any) -> tuple[list[Option], bool]:

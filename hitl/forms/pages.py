@@ -20,7 +20,7 @@ from checkpoints.models import WhenBusy
 from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.kinds import LONG
+from hitl.forms.kinds import LONG, names_of
 from hitl.forms.priorities import PriorityField
 from hitl.forms.tool_calls import CallsForm
 from hitl.models import Comment
@@ -462,11 +462,9 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
             ]
             return forms.ChoiceField(choices=[("", "—"), *choices], **common)
         case {"enum": [*values]}:
+            choices = list(zip(values, names_of(part, values), strict=True))
             return forms.ChoiceField(
-                choices=[("", "—"), *((value, value) for value in values)]
-                if not required
-                else [(value, value) for value in values],
-                **common,
+                choices=choices if required else [("", "—"), *choices], **common
             )
         case {"type": "integer"}:
             return forms.IntegerField(
@@ -478,7 +476,7 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
             )
         case {"type": "array", "items": {"enum": [*values]}}:
             return forms.MultipleChoiceField(
-                choices=[(value, value) for value in values],
+                choices=list(zip(values, names_of(part["items"], values), strict=True)),
                 widget=forms.CheckboxSelectMultiple,
                 **common,
             )

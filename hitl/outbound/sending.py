@@ -319,7 +319,7 @@ def _post(delivery: Delivery) -> None:
     assert endpoint is not None
     now = clock.now()
     demand(endpoint.secrets)
-    body = json.dumps(messages.payload_of(delivery), ensure_ascii=False, sort_keys=True).encode()
+    body = json.dumps(messages.payload_of(delivery), ensure_ascii=False).encode()
     signed = signatures.headers(
         delivery.shown_id, int(now.timestamp()), body, active_secrets(endpoint, now=now)
     )

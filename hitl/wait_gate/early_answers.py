@@ -38,7 +38,8 @@ from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl.decisions.reviewers.policy import Refused
 from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
 from hitl.models import EarlyAnswer, Via
-from hitl.wait_gate import resume_events
+from hitl.wait_gate import repeated_events, resume_events
+from hitl.wait_gate.repeated_events import EventRepeated
 from hitl.wait_gate.resume_events import EarlyVerdict, ResumeEvent, fits
 from runs import keyed
 from runs.models import Pause, Run
@@ -267,7 +268,11 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
         # who sent it answers, and not the request or task that opened the question;
         # and kept words are English
         scope = None if early.token_id is None else Scope.ANSWER.value
-        with scopes.acting(scope, early.token_id), translation.override("en"):
+        with (
+            scopes.acting(scope, early.token_id),
+            translation.override("en"),
+            repeated_events.claimed(event, pause, by=user),
+        ):
             resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
@@ -275,6 +280,7 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     except (
         AnswerInvalid,
         EarlyVerdict,
+        EventRepeated,
         NotFound,
         RevisionMismatch,
         MergeFailed,

@@ -7,6 +7,7 @@ answered; one that comes before its question is kept (`hitl.wait_gate.early_answ
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,8 @@ from checkpoints.models import Thread
 from hitl.decisions.services import AlreadyAnswered, NotFound, NotPaused, SeveralQuestions
 from hitl.models import Decision, EarlyAnswer, Via, Vote, Wait
 from hitl.threads.messages import open_on
-from hitl.wait_gate import early_answers, resume_events, waits
+from hitl.wait_gate import early_answers, repeated_events, resume_events, waits
+from hitl.wait_gate.repeated_events import EventRepeated
 from hitl.wait_gate.resume_events import ResumeEvent, fits, same
 from runs import keyed
 from runs.engine.drafts.events import line
@@ -79,7 +81,9 @@ class Ingested:
     wait: Wait | None
     decision: Decision | None = None
     duplicate: bool = False
-    """It is the answer that was given before, by the same sender."""
+    """It is the answer that was given before, by the same sender, to this question or an earlier
+    one.
+    """
     vote: Vote | None = None
     """Others must approve too."""
     kept: EarlyAnswer | None = None
@@ -99,6 +103,8 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
     """
     resume_events.check(event)
     run, wait = waits.find(event.run_id, by=by)
+    if (before := repeated_events.answered(event, run.thread_id, by=by)) is not None:
+        return _repeated(before, run, wait, by=by)
     pause = _open_question(run, event)
     if pause is not None and fits(pause, event):
         return _give(pause, event, run, wait, by=by, via=via)
@@ -157,7 +163,10 @@ def _give(
     pause: Pause, event: ResumeEvent, run: Run, wait: Wait | None, *, by: User, via: Via
 ) -> Ingested:
     try:
-        given = resume_events.answer(pause, event, by=by, via=via)
+        with repeated_events.claimed(event, pause, by=by):
+            given = resume_events.answer(pause, event, by=by, via=via)
+    except EventRepeated as repeated:
+        return _repeated(repeated.question, _fresh(run), wait, by=by)
     except AlreadyAnswered as late:
         if late.decision is None or not same(late.decision, pause, event, by):
             raise
@@ -165,6 +174,12 @@ def _give(
     if isinstance(given, Vote):
         return Ingested(run=_fresh(run), wait=wait, vote=given)
     return Ingested(run=_fresh(run), wait=wait, decision=given)
+
+
+def _repeated(question: uuid.UUID, run: Run, wait: Wait | None, *, by: User) -> Ingested:
+    decision = Decision.objects.filter(pause=question, undoes=None).first()
+    vote = Vote.objects.filter(pause=question, voter=by).first() if decision is None else None
+    return Ingested(run=run, wait=wait, decision=decision, vote=vote, duplicate=True)
 
 
 def _late(pause: Pause, event: ResumeEvent, run: Run, wait: Wait | None, *, by: User) -> Ingested:

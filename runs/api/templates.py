@@ -68,7 +68,7 @@ class TemplateOut(Runnable):
         help_text="Whether work may be ordered by it at all; off, it is 409 `template_off`."
     )
     default: Any = serializers.SerializerMethodField(
-        help_text="Whether orders that name no template go by it."
+        method_name="get_is_default", help_text="Whether orders that name no template go by it."
     )
     frequency_promise = serializers.CharField(
         help_text="What holds of a run's steps with this frequency."
@@ -105,7 +105,7 @@ class TemplateOut(Runnable):
         access = rights.access_to(template.slug)
         return access is None or access.enabled
 
-    def get_default(self, template: Template) -> bool:
+    def get_is_default(self, template: Template) -> bool:
         return template.slug == rights.default_template()
 
     def get_newer_in_code(self, template: Template) -> str:

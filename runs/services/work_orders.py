@@ -92,9 +92,8 @@ def submit(
     rights.check_order(chosen_template.slug, by)
     readiness.require(chosen_template, team=team.pk if team else None)
     check_priority(priority, by)
-    values = dict(input or {})
     check_words(title.strip(), request)
-    _check_shape(chosen_template, values)
+    values = _check_shape(chosen_template, dict(input or {}))
     values, brought = _take_in(chosen_template, values)
     _check_by_type(chosen_template, values)
     source = _check_repository(chosen_template, repository_url)
@@ -170,7 +169,8 @@ def _check_by_type(template: Template, values: Mapping[str, Any]) -> None:
         raise InputInvalid({field or "input": texts for field, texts in errors.items()})
 
 
-def _check_shape(template: Template, values: dict[str, Any]) -> None:
+def _check_shape(template: Template, values: dict[str, Any]) -> dict[str, Any]:
+    """The values with the schema's defaults for what they leave out; raises InputInvalid."""
     try:
         codec.check(values, "input")
     except codec.NotJson as error:
@@ -187,8 +187,9 @@ def _check_shape(template: Template, values: dict[str, Any]) -> None:
             }
         )
     try:
+        schema = schemas.check(template.input_schema)
         errors = schemas.validate_resume_payload(
-            schemas.check(template.input_schema),
+            schema,
             values,
             longest=attachments.longest(template.input_schema),
         )
@@ -198,6 +199,7 @@ def _check_shape(template: Template, values: dict[str, Any]) -> None:
         ) from error
     if errors:
         raise InputInvalid({field or "input": texts for field, texts in errors.items()})
+    return schemas.with_defaults(schema, values)
 
 
 def _take_in(

@@ -14,6 +14,7 @@ with it must be bounded. Therefore
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +58,7 @@ SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "dependentSchemas")
 ORDER = "x-order"
 """Annotation of an object in a schema: names of its properties in the order in which they are
-shown. Stored JSON sorts its keys.
+shown. PostgreSQL's `jsonb` does not keep it, and neither does a program that sorts keys.
 """
 
 
@@ -127,7 +128,7 @@ def in_order(schema: Any, depth: int = 0) -> Any:
 
 
 def _with_order(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Canonical JSON sorts names; a column of PostgreSQL's `jsonb` has shorter ones first."""
+    """Canonical JSON sorts names, PostgreSQL's `jsonb` has shorter ones first."""
     names = (
         [str(name) for name in named]
         if isinstance(named := schema.get("properties"), Mapping)
@@ -194,6 +195,8 @@ class _Writer:
             for key, value in schema.items()
             if key not in {"$ref", "$defs", "definitions", "$schema", "$comment"}
         }
+        if isinstance(own.get("properties"), Mapping):
+            own["properties"] = declared(own)  # for whoever does not know ORDER
         kept = {
             key: self._part(key, value, _under(path, key), seen, depth)
             for key, value in _with_order(own).items()
@@ -449,6 +452,28 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
     return errors
 
 
+def with_defaults(schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """An object that fits a schema as `check` gave it, with the `default`s of the properties that
+    it leaves out, also inside; as it was where it would not fit with them.
+
+    The schema's own properties count, and none that only an alternative names.
+    """
+    filled = _filled(schema, value)
+    return filled if filled == value or fits(schema, filled) else dict(value)
+
+
+def _filled(schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(value)
+    for name, part in schema.get("properties", {}).items():
+        if not isinstance(part, Mapping):
+            continue
+        if name not in found and "default" in part:
+            found[name] = copy.deepcopy(part["default"])
+        if isinstance(found.get(name), Mapping):
+            found[name] = _filled(part, found[name])
+    return found
+
+
 def answer_faults(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
     """As `validate_resume_payload`, of data that join a state: only what is asked for by name is
     taken, however open the schema is.
@@ -508,7 +533,7 @@ def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
 def _said(error: ValidationError) -> tuple[str, str]:
     """Where an error belongs, and what it says in words for a person."""
     path = [str(part) for part in error.absolute_path]
-    if error.validator == "required":
+    if error.validator in {"required", "dependentRequired"}:
         path.append(_missing_name(error))
     return ".".join(path), _words_of(error)
 
@@ -518,6 +543,8 @@ def _missing_name(error: ValidationError) -> str:
     if not isinstance(error.instance, dict):
         return ""
     names: Any = error.validator_value
+    if isinstance(names, Mapping):  # of `dependentRequired`: a name → the names that it needs
+        names = [name for needed in names.values() for name in needed]
     missing = (name for name in names if name not in error.instance and repr(name) in error.message)
     return next(missing, "")
 
@@ -527,6 +554,11 @@ def _words_of(error: ValidationError) -> str:
     match error.validator:
         case "required":
             return "This is needed."
+        case "dependentRequired":
+            given: Any = error.instance
+            missing = _missing_name(error)
+            causes = (name for name, needed in rule.items() if missing in needed and name in given)
+            return f"This is needed where {next(causes, 'another field')[:100]} is given."
         case "type":
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."

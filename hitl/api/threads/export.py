@@ -37,7 +37,7 @@ class ThreadExport(APIView):
         ),
     )
     def get(self, request: Request, thread_id: UUID) -> HttpResponse:
-        text = codec.encode(whole.export_for(user_of(request), thread_id))
+        text = codec.encode_in_order(whole.export_for(user_of(request), thread_id))
         response = HttpResponse(text, content_type="application/json")
         response["Content-Disposition"] = (
             f'attachment; filename="{thread_of(thread_id, request).shown_id}.json"'

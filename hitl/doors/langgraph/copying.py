@@ -30,7 +30,7 @@ def copy(call: Call) -> Reply:
         raise StreamRefused(
             403, "import_not_allowed", "To copy another person's thread needs the right to import."
         )
-    text = codec.encode(export.export_for(call.by, thread.pk))
+    text = codec.encode_in_order(export.export_for(call.by, thread.pk))
     document = thread_document.read(text.encode(), limit=settings.WAYSTATION_IMPORT_BYTES)
     metadata = threads.metadata_of(thread)
     team = call.by.groups.filter(pk=thread.team_id).first()

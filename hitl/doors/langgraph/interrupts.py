@@ -15,7 +15,7 @@ from django.db.models import Q
 from hitl.outbound.links import absolute
 from hitl.rendering.links import place_of, root_of
 from runs.models import Pause, Run
-from runs.workflows import tool_calls
+from runs.workflows import schemas, tool_calls
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
@@ -166,7 +166,7 @@ def _of_question(pause: Pause) -> dict[str, Any]:
         "choices": {name: pause.labels.get(name, name) for name in choices_of(pause)},
     }
     if pause.required_inputs:
-        names = pause.required_inputs.get("properties", {})
+        names = schemas.declared(pause.required_inputs)
         args["inputs"] = {**dict.fromkeys(names), **pause.known}
     return {
         "action_request": {"action": pause.step, "args": args},

@@ -39,7 +39,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(document_schema(), indent=2))
             return
         try:
-            text = codec.encode(export.export(ids.parse(Thread.PREFIX, options["thread"])))
+            text = codec.encode_in_order(export.export(ids.parse(Thread.PREFIX, options["thread"])))
         except (ValueError, NotFound, CheckpointDamaged) as error:
             raise CommandError(str(error)) from error
         if options["output"] == "-":

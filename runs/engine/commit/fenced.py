@@ -50,7 +50,7 @@ def write(
     facts = [(kind, redaction.redact(data)) for kind, data in facts]
     if checkpoint is not None:
         checkpoint.created_at = at
-    texts = [(str(kind), codec.encode(data)) for kind, data in facts]
+    texts = [(str(kind), codec.encode_in_order(data)) for kind, data in facts]
     changes = Write(
         run_id=run.pk,
         thread_id=run.thread_id,

@@ -101,9 +101,9 @@ def test_with_several_questions_open_an_answer_must_name_its_own(call, crew):
     order = crew([sub("one", **ASKING), sub("two", **ASKING)], parallel=True)
     work_off()
     assert call("get", f"work-orders/{order.shown_id}")["status"] == "paused"
-    assert call("get", f"work-orders/{order.shown_id}/pause-state")["id"] == min(
-        pause.shown_id for pause in Pause.objects.open()
-    )
+    first, second = sorted(pause.shown_id for pause in Pause.objects.open())
+    state = call("get", f"work-orders/{order.shown_id}/pause-state")
+    assert (state["id"], state["also_open"]) == (first, [second])
     refused = call(
         "post", f"work-orders/{order.shown_id}/resume", {"decision": "approve"}, status=409
     )
@@ -121,6 +121,8 @@ def test_with_several_questions_open_an_answer_must_name_its_own(call, crew):
         {"decision": "approve", "pause_id": asked("two").shown_id},
     )
     assert [pause.run.child_name for pause in Pause.objects.open()] == ["one"]
+    state = call("get", f"work-orders/{order.shown_id}/pause-state")
+    assert (state["id"], state["also_open"]) == (asked("one").shown_id, [])
     # the only one left
     call("post", f"work-orders/{order.shown_id}/resume", {"decision": "approve"})
     work_off()

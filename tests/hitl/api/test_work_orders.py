@@ -9,13 +9,17 @@ from django.contrib.auth.models import Permission, User
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from checkpoints import ids
 from checkpoints.models import Thread
+from runs import definitions
 from runs.models import Template, WorkOrder
+from runs.workflows.base import Go
 from tests.conftest import drive
 from tests.databases.whole import rows
 from tests.doors.rest import ORDERS, anything, problem
 from tests.doors.rest import ana_api as ana_api
 from tests.doors.rest import editor_api as editor_api
+from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
 
@@ -132,6 +136,30 @@ def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, sub
             found = problem(response, status, code or response.json()["code"])
             assert "errors" in found or code is None
     assert rows() == before
+
+
+def test_a_step_reads_the_defaults_of_the_input_that_was_left_out(ana_api, order_that):
+    """Before, a form filled them in and an order over REST had none."""
+    read = []
+
+    def look(state, context):
+        read.append(dict(context.order.input))
+        return Go()
+
+    order_that(look)
+    definitions.edit_template(
+        "anything",
+        input_schema={
+            "type": "object",
+            "properties": {"tone": {"type": "string", "default": "calm"}, "size": {}},
+        },
+    )
+    for brought in ({}, {"tone": "loud", "size": 1}):
+        body = {"template": "anything", "input": brought}
+        made = ana_api.post(ORDERS, body, format="json").json()
+        assert made["input"] == {"tone": "calm", **brought}
+        drive(WorkOrder.objects.get(pk=ids.parse("wo", made["id"])))
+    assert read == [{"tone": "calm"}, {"tone": "loud", "size": 1}]
 
 
 def test_deep_input_is_refused_before_anything_is_made(ana_api):

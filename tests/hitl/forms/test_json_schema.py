@@ -5,11 +5,13 @@ was meant.
 import datetime as dt
 
 import pytest
+from django.forms import ChoiceField
 from django.template.loader import render_to_string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl.forms.json_schema import OTHER, SchemaForm
+from hitl.forms.pages import field_of
 from runs.workflows import schemas
 from tests.hitl.forms.controls import Controls, query
 
@@ -108,6 +110,32 @@ def test_other_lets_a_person_write_their_own():
     assert payload_of(schema, ("input.a", OTHER), ("input.a.other", "")) == {}
     assert "Other" in html_of(SchemaForm(schema))
     assert ("input.a", OTHER) in untouched(SchemaForm(schema, initial={"a": "blue"}))
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["Small", "Large"], ["Small", "Large"]),
+        (["Small", ""], ["Small", "l"]),
+        (["Small"], ["s", "l"]),
+        ("sl", ["s", "l"]),
+    ],
+)
+def test_choices_are_called_by_the_names_that_older_makers_of_forms_give(names, shown):
+    """MCP's `enumNames`; those that are not one for each value say nothing."""
+    schema = {"enum": ["s", "l"], "enumNames": names}
+    for asked in (schema, {"type": "array", "items": schema}):
+        [field] = SchemaForm(one(asked)).fields
+        assert [(option.label, option.means) for option in field.options] == [
+            (shown[0], "s"),
+            (shown[1], "l"),
+        ]
+    for made in (
+        field_of("a", schema, required=True),
+        field_of("a", {"type": "array", "items": schema}, required=True),
+    ):
+        assert isinstance(made, ChoiceField)
+        assert made.choices == list(zip("sl", shown, strict=True))
 
 
 def test_several_are_taken_in_the_schema_s_order():

@@ -296,9 +296,10 @@ def expiry(at: Question, who: Racer) -> Told:
     """The question's deadline comes at this moment, and the sweep meets it: from then on no answer
     is taken.
     """
-    # who comes later does not move the moment: it would be ahead of the other sweep
+    # the first moves the moment, whoever it is: one that moved it again would have the other find
+    # another deadline than it read, and be told that it was not the one
     now = timezone.now()
-    Pause.objects.open().filter(pk=at.key).exclude(deadline_at__lte=now).update(
+    Pause.objects.open().filter(pk=at.key, deadline_at__gt=now + dt.timedelta(hours=1)).update(
         deadline_at=now, next_at=now
     )
     with suppress(PauseClosed):

@@ -186,6 +186,53 @@ def test_what_is_missing_is_told_by_its_name():
     }
 
 
+def test_what_another_name_makes_necessary_is_said_at_its_own_place():
+    schema = schemas.check(
+        {
+            "type": "object",
+            "properties": {"card": {"dependentRequired": {"number": ["month", "year"]}}},
+        }
+    )
+    assert validate_resume_payload(schema, {"card": {"number": "1", "year": 1}}) == {
+        "card.month": ["This is needed where number is given."]
+    }
+
+
+def test_defaults_fill_what_was_left_out_also_inside():
+    style = {"type": "object", "properties": {"font": {"default": "serif"}, "size": {}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "tone": {"type": "string", "default": "calm"},
+            "tags": {"type": "array", "default": ["a"]},
+            "style": style,
+            "page": {**style, "default": {"size": 4}},
+        },
+    }
+    filled = schemas.with_defaults(schema, {"tags": [], "style": {"size": 2}, "more": 1})
+    assert filled == {
+        "tone": "calm",
+        "tags": [],
+        "style": {"size": 2, "font": "serif"},
+        "page": {"size": 4, "font": "serif"},
+        "more": 1,
+    }
+    filled["page"]["size"] = 5
+    assert schemas.with_defaults(schema, {})["page"]["size"] == 4
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"properties": {"a": {"type": "integer", "default": "one"}}},
+        {"properties": {"a": {"default": 1}}, "maxProperties": 1},
+        {"properties": {"a": {"default": 1}}, "dependentRequired": {"a": ["b"]}},
+    ],
+)
+def test_defaults_that_do_not_fit_are_left_out(more):
+    assert schemas.with_defaults({"type": "object", **more}, {"x": 1}) == {"x": 1}
+
+
 @pytest.mark.parametrize(
     "payload", [float("inf"), {"a": object()}, {"name": "x" * schemas.MAX_ANSWER}]
 )
