@@ -16,7 +16,7 @@ from django.db import transaction
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.events import log
-from checkpoints.models import Thread
+from checkpoints.models import EventKind, Thread
 from hitl.decisions.services import AlreadyAnswered, NotFound, NotPaused, SeveralQuestions
 from hitl.models import Decision, EarlyAnswer, Via, Vote, Wait
 from hitl.threads.messages import open_on
@@ -24,7 +24,6 @@ from hitl.wait_gate import early_answers, repeated_events, resume_events, waits
 from hitl.wait_gate.repeated_events import EventRepeated
 from hitl.wait_gate.resume_events import ResumeEvent, fits, same
 from runs import keyed
-from runs.engine.drafts.events import line
 from runs.models import Pause, Run
 from runs.security import scopes
 from runs.states import LIVE, PENDING, PauseStatus
@@ -231,7 +230,8 @@ def _move(wait: Wait, status: Wait.Reported) -> bool:
     moved = mine.filter(reported__in=FROM[status]).update(reported=status)
     if moved:
         words = "goes on" if status == Wait.Reported.RUNNING else f"has ended: {status.value}"
-        said = line(f"{wait.outer.name} {words}, as its engine says")
+        message = f"{wait.outer.name} {words}, as its engine says"
+        said = (EventKind.LOG, {"message": message, "level": "info", "step": wait.pause.step})
         log.append(wait.outer.thread_id, wait.pause.run_id, [said])
         keyed.made(wait.pause.run.shown_id)
     wait.refresh_from_db(fields=["reported", "pause"])

@@ -790,7 +790,7 @@ class PauseOut(TypedDict):
     max_revisions: int
     content_digest: str
     answers: list[str]
-    kind: PauseOutKindEnum
+    kind: PauseKindEnum
     calls: list[dict[str, Any]]
     required_inputs: dict[str, Any]
     known: dict[str, Any]
@@ -799,7 +799,7 @@ class PauseOut(TypedDict):
     refined: str
     review: ReviewOut
     edited_content: str | None
-    status: PauseOutStatusEnum
+    status: PauseStatusEnum
     state: str
     pause_timestamp: str
     resume_timestamp: str | None
@@ -816,6 +816,52 @@ class PauseOut(TypedDict):
     reminders: list[str]
     stage: int
     asked_outside: list[str]
+
+
+class PauseStateOut(TypedDict):
+    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+
+    id: str
+    agent_work_order_id: str | None
+    run_id: str
+    step: str
+    pause_phase: str
+    question: str
+    pause_content: str
+    patch: str | None
+    facts: dict[str, Any]
+    effects: list[str]
+    revision: int
+    max_revisions: int
+    content_digest: str
+    answers: list[str]
+    kind: PauseKindEnum
+    calls: list[dict[str, Any]]
+    required_inputs: dict[str, Any]
+    known: dict[str, Any]
+    bare: list[str]
+    attempts: int
+    refined: str
+    review: ReviewOut
+    edited_content: str | None
+    status: PauseStatusEnum
+    state: str
+    pause_timestamp: str
+    resume_timestamp: str | None
+    user_decision: str | None
+    user_feedback: str | None
+    decided_by: str | None
+    external: str | None
+    created_at: str
+    updated_at: str
+    deadline_at: str | None
+    deadline_outcome: DeadlineOutcomeEnum | None
+    extendable_until: str | None
+    next_deadline: str | None
+    reminders: list[str]
+    stage: int
+    asked_outside: list[str]
+    also_open: list[str]
 
 
 class PlannedPauseOut(TypedDict):
@@ -941,7 +987,7 @@ class ReceiptOut(TypedDict):
 
 
 class ReportedIn(TypedDict):
-    status: ReportedInStatusEnum
+    status: ReportedEnum
 
 
 class RepositoryIn(TypedDict):
@@ -1705,9 +1751,9 @@ OccurrenceOutStatusEnum = Literal["due", "started", "skipped", "refused"]
 
 OverlapEnum = Literal["skip", "queue", "allow"]
 
-PauseOutKindEnum = Literal["approval", "input", "tools", "external"]
+PauseKindEnum = Literal["approval", "input", "tools", "external"]
 
-PauseOutStatusEnum = Literal["active", "resolved"]
+PauseStatusEnum = Literal["active", "resolved"]
 
 PullRequestPolicyEnum = Literal["never", "draft", "ready"]
 
@@ -1715,7 +1761,7 @@ PushPolicyEnum = Literal["never", "asked", "branch"]
 
 QueuedOutStatusEnum = Literal["waiting", "begun", "withdrawn", "refused"]
 
-ReportedInStatusEnum = Literal["running", "completed", "failed"]
+ReportedEnum = Literal["running", "completed", "failed"]
 
 ReviewStageOutStatusEnum = Literal["waiting", "open", "complete"]
 

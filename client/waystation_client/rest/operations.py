@@ -995,7 +995,7 @@ def erase_work_order(order_id: str, body: models.ErasureIn) -> Request[models.Er
     return Request("POST", address("/api/v1/work-orders/{order_id}/erasure", order_id), body=body)
 
 
-def get_pause_state(order_id: str) -> Request[models.PauseOut | None]:
+def get_pause_state(order_id: str) -> Request[models.PauseStateOut | None]:
     """What the work order waits for."""
     return Request("GET", address("/api/v1/work-orders/{order_id}/pause-state", order_id))
 
