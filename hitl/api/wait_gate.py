@@ -397,8 +397,7 @@ class WorkflowReported(APIView):
     )
     def post(self, request: Request, run_id: str) -> Response:
         status = body_of(request, ReportedIn)["status"]
-        run, wait = resume.report(run_id, status, by=user_of(request))
-        return Response(primitives.document(primitives.standing(run, wait)))
+        return Response(primitives.document(primitives.report(run_id, status, by=user_of(request))))
 
 
 class TraceIn(serializers.Serializer[Any]):
