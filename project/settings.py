@@ -430,6 +430,9 @@ SPECTACULAR_SETTINGS = {
         "RunStatusEnum": "runs.states.RunStatus",
         "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
         "OccasionEnum": "hitl.models.outbound.Occasion",
+        "PauseKindEnum": "runs.states.PauseKind",
+        "PauseStatusEnum": ["active", "resolved"],
+        "ReportedEnum": ["running", "completed", "failed"],
     },
     "ENFORCE_NON_BLANK_FIELDS": True,
     "COMPONENT_SPLIT_PATCH": False,  # what a PATCH needs, its serializer says

@@ -40,6 +40,12 @@ INLINE = 256
 """Characters of a text that is kept in the checkpoint itself; a longer one is written once per
 version.
 """
+_STOPS = 'It is an argument of the call: graph.invoke(input, with_thread_id("…"), {}=["step"]).'
+ELSEWHERE = {
+    **{name: _STOPS.format(name) for name in ("interrupt_before", "interrupt_after")},
+    "resume_from": "Name a checkpoint_id, or go to a node by Command(goto=…) as the input.",
+}
+"""What callers write into a config and LangGraph reads elsewhere, with where that is."""
 Result = TypeVar("Result")
 Page = tuple[int, list[ReadCheckpoint]]
 """How many checkpoints were looked at, and those of them that match."""
@@ -313,6 +319,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return await asyncio.wrap_future(self._worker.submit(work, Kind.READ))
 
     def _at(self, config: RunnableConfig) -> CheckpointAddress:
+        _check_places(config["configurable"])  # where LangGraph puts a config's unknown keys, too
         return self._thread(
             config["configurable"]["thread_id"], config["configurable"].get("checkpoint_ns", "")
         )
@@ -516,9 +523,21 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
 def with_thread_id(thread_id: str, **more: Any) -> RunnableConfig:
     """Make the config that names a thread: `graph.invoke(new_input,
-    with_thread_id("conversation-1"))` goes on there (S1-12).
+    with_thread_id("conversation-1"))` goes on there.
+
+    Raises ValueError for what LangGraph reads nowhere in a config (ELSEWHERE).
     """
+    _check_places(more)
     return {"configurable": {"thread_id": thread_id, **more}}
+
+
+def _check_places(named: Collection[str]) -> None:
+    """Raise ValueError where a config names what would be passed over in silence: a run that nobody
+    stops looks as one that had nothing to stop for.
+    """
+    for name, place in ELSEWHERE.items():
+        if name in named:
+            raise ValueError(f"{name} has no effect in a config, so nothing was run. {place}")
 
 
 def _nothing() -> None:

@@ -118,6 +118,22 @@ def test_an_interrupted_thread_goes_on_at_its_next_step_with_nothing_but_its_id(
     assert graph.invoke(None, with_thread_id("thread-1"))["log"] == ["step1", "step2", "step3"]
 
 
+@pytest.mark.parametrize("name", ["interrupt_after", "interrupt_before", "resume_from"])
+def test_what_a_config_cannot_say_is_refused_with_where_it_belongs(saver, name):
+    """S1-24, S1-20: example 2 sets `config.InterruptAfter`; written so, the run went to its end
+    without a stop.
+    """
+    graph = steps_one_to_three(saver)
+    set_later: Any = {**with_thread_id("thread-1"), name: ["step2"]}
+    by_hand: Any = {"configurable": {"thread_id": "thread-1", name: ["step2"]}}
+    for config in (set_later, by_hand):
+        with pytest.raises(ValueError, match=f"{name} has no effect in a config"):
+            graph.invoke({"log": []}, config)
+    with pytest.raises(ValueError, match=r"graph\.invoke|Command"):
+        with_thread_id("thread-1", **{name: ["step2"]})
+    assert graph.get_state(with_thread_id("thread-1")).values == {}, "nothing was run"
+
+
 # -- stopping and going on
 # --------------------------------------------------------------------------------------------------
 

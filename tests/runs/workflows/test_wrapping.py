@@ -50,8 +50,8 @@ def respond(client, run, response):
 @pytest.mark.django_db(transaction=True)  # what is streamed has a connection of its own
 @pytest.mark.parametrize("stream", [agent, agent_that_awaits])
 def test_any_agents_stream_is_told_kept_and_asked_about(order_that, ana, api, stream):
-    """S2-3, S2-4, S2-18..24: only our own agent's loops were; a stream of another framework could
-    not be wrapped.
+    """S2-1, S2-3, S2-4, S2-18..24: only our own agent's loops were; a stream of another framework
+    could not be wrapped. Its checkpoints, its log and its question are the three building blocks.
     """
     made: list[None] = []
 
