@@ -340,7 +340,6 @@ CACHES = {
 
 Nothing is lost with it.
 """
-
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "project.redis.layer.RedisLayer",
@@ -354,8 +353,7 @@ CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the
-    # lease's work, not the broker's
+    # a broker that hangs may hold a sender for seconds, not minutes; redelivery is the lease's work
     {
         "socket_timeout": 1,
         "socket_connect_timeout": 1,
