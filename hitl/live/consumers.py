@@ -14,7 +14,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
@@ -26,6 +26,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from checkpoints import ids
 from checkpoints.database import outages
 from checkpoints.database.people import User
+from checkpoints.models import EventKind
 from hitl.http.authentication import SUBPROTOCOL, Caller, caller_of, unknown
 from hitl.live import connections, subscriptions
 from hitl.live.backpressure import Gone
@@ -223,6 +224,11 @@ class SubjectConsumer(LiveConsumer):
     """Sends the events of a thread or of a run after `?after=<seq>`, in order, each once."""
 
     subject: Subscription
+    told_as_failed: Collection[str] = ()
+    """Kinds of events behind which the same is told once more, as `run_failed`.
+
+    Without a number: the log has it once.
+    """
 
     def find(self, user: User) -> Subscription | None:
         """What the address names, where this person sees it. In a database thread."""
@@ -253,6 +259,10 @@ class SubjectConsumer(LiveConsumer):
             async for page in pages:
                 for event in page.told:
                     await send({"type": "websocket.send", "text": event.text})
+                    if event.event["event"] in self.told_as_failed:
+                        again = {**event.event, "event": EventKind.RUN_FAILED}
+                        del again["seq"]
+                        await send({"type": "websocket.send", "text": json.dumps(again)})
                 if page.outage is not None:
                     await send({"type": "websocket.send", "text": page.outage.message})
                 if page.stirred:  # who it is, a client is told when it says the same of itself
@@ -270,6 +280,14 @@ class ThreadConsumer(SubjectConsumer):
 class RunConsumer(SubjectConsumer):
     def find(self, user: User) -> Subscription | None:
         return subscriptions.find_run(user, self.scope["url_route"]["kwargs"]["run_id"])
+
+
+class ChatRunConsumer(RunConsumer):
+    """A run, for a chat client that knows two endings: one that was rejected, or that nobody
+    answered, would be waited for without end.
+    """
+
+    told_as_failed = (EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED)
 
 
 class WorkflowConsumer(SubjectConsumer):

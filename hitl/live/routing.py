@@ -14,6 +14,7 @@ def websockets(problem_of: ProblemOf) -> list[Any]:
     """`problem_of` says what an error is to a client: it belongs to the layer above."""
     thread: Any = consumers.ThreadConsumer.as_asgi(problem_of=problem_of)
     run: Any = consumers.RunConsumer.as_asgi(problem_of=problem_of)
+    chat: Any = consumers.ChatRunConsumer.as_asgi(problem_of=problem_of)
     workflow: Any = consumers.WorkflowConsumer.as_asgi(problem_of=problem_of)
     inbox: Any = consumers.InboxConsumer.as_asgi(problem_of=problem_of)
     other: Any = consumers.NoSuchSocket.as_asgi()
@@ -21,8 +22,8 @@ def websockets(problem_of: ProblemOf) -> list[Any]:
         path("ws/threads/<thr:thread_id>/stream", thread),
         path("ws/runs/<run:run_id>/stream", run),
         # so that a client has one base for REST and for its socket
-        path("runs/<run:run_id>/stream/ws", run),
-        path("api/v1/runs/<run:run_id>/stream/ws", run),
+        path("runs/<run:run_id>/stream/ws", chat),
+        path("api/v1/runs/<run:run_id>/stream/ws", chat),
         path("ws/workflows/<str:run_id>/stream", workflow),
         path("ws/inbox", inbox),
         re_path("", other),

@@ -50,9 +50,10 @@ class Usage(TypedDict):
 class CallContext(TypedDict):
     """For whom the turn is."""
 
-    user_id: int | None
+    user_id: int | str | None
+    """Whom the thread is held with, where the program that opened it said so; else who asked."""
     session_id: str
-    """The thread, or the work order."""
+    """The session that the program named; else the thread, or the work order."""
     metadata: dict[str, str]
     """`run_id`: the run that counts and has limits."""
 
@@ -216,8 +217,8 @@ def _begin(
 
 def _call_context(context: Context) -> CallContext:
     return {
-        "user_id": context.order.user_id,
-        "session_id": context.order.id,
+        "user_id": context.order.for_user or context.order.user_id,
+        "session_id": context.order.session or context.order.id,
         "metadata": {"run_id": context.run_id},
     }
 

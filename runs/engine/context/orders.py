@@ -19,6 +19,8 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
             repository_url="",
             branch="",
             user_id=by,
+            for_user=thread.for_user,
+            session=thread.session,
         )
     return Order(
         id=order.shown_id,

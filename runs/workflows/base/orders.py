@@ -74,6 +74,10 @@ class Order:
     """
     user_id: int | None = None
     """Who asked for this run."""
+    for_user: str = ""
+    """Whom the thread is held with, as the program that opened it calls them; "" for nobody."""
+    session: str = ""
+    """The session that the program named with them."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
     page: str = ""

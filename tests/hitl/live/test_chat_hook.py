@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from hitl.decisions.deadlines import outcomes
 from runs.engine.advance import advance
 from runs.workflows.base import Ask, Done, Report
 from runs.workflows.tool_calls import Call
@@ -16,6 +19,7 @@ from tests.conftest import drive
 from tests.databases.whole import file_database as file_database
 from tests.hitl.live.sockets import as_ana as as_ana
 from tests.hitl.live.sockets import elsewhere, receive, socket
+from tests.worlds.deadlines import asked as asked
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -99,3 +103,35 @@ async def test_a_word_that_names_no_call_makes_none_of_high_risk(as_ana, order_t
         while (got := (await receive(communicator, 1))[0]).get("type") != "refused":
             assert got.get("type") != "accepted", got
     assert (got["problem"]["status"], got["problem"]["code"]) == (422, "unknown_answer")
+
+
+def _expire():
+    outcomes.fire_due(now=timezone.now() + dt.timedelta(hours=1))
+
+
+@pytest.mark.parametrize("ending", ["run_cancelled", "run_expired"])
+async def test_it_ends_where_its_run_was_rejected_or_nobody_answered(as_ana, asked, ending):
+    """S0-26, S0-38, C6, C7: it knows `run_completed` and `run_failed`, so after its own REJECT it
+    said "Processing..." for good. The log has one ending, and only its address tells two.
+    """
+    order = await elsewhere(lambda: asked(deadline={"after": "PT1H"}))
+    hook, run, heard = Hook(), order.latest_run.shown_id, []
+    async with socket(f"/api/v1/runs/{run}/stream/ws", as_ana) as communicator:
+        while not hook.waiting:
+            hook.hear((await receive(communicator, 1))[0])
+        if ending == "run_expired":
+            await elsewhere(_expire)
+        else:
+            await communicator.send_json_to({"type": "input", "content": "REJECT"})
+        while not heard or heard[-1]["data"].get("status") not in {"cancelled", "failed"}:
+            if "event" in (got := (await receive(communicator, 1))[0]):
+                heard.append(got)
+                hook.hear(got)
+    assert not hook.loading and not hook.waiting
+    last, again = heard[-3:-1]
+    assert (last["event"], again["event"]) == (ending, "run_failed")
+    assert again["data"] == last["data"] and "seq" not in again
+    async with socket(f"/ws/runs/{run}/stream", as_ana) as communicator:
+        events = await receive(communicator, heard[-1]["seq"])
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["event"] for event in events].count("run_failed") == 0

@@ -112,7 +112,7 @@ def test_a_lost_run_is_taken_back_when_its_lease_has_ended_and_not_before(wrong,
 def test_tokens_links_claims_and_presence_end_when_they_should(
     wrong, paused, ana, ben, settings, ahead
 ):
-    """S0-61, F3: made by one host and used on another, or on the same one once its clock was
+    """F2, F3: made by one host and used on another, or on the same one once its clock was
     set.
     """
     settings.WAYSTATION_LINK_DAYS = 600 / 86400

@@ -111,6 +111,27 @@ def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said
 
 
 @pytest.mark.one_database
+@pytest.mark.parametrize(
+    "named",
+    [{}, {"user_id": "u-1"}, {"session_id": "s-1"}, {"user_id": "u-1", "session_id": "s-1"}],
+)
+def test_whom_a_turn_is_for_is_in_what_the_agent_knows(api, ana, named):
+    """S0-61, S0-79: a program that named its own user and session read the number of its account
+    and the id of the thread there.
+    """
+    client = api(ana)
+    thread = Thread.objects.get(
+        pk=ids.parse("thr", client.post("/api/v1/threads", named, format="json").json()["id"])
+    )
+    post(client, thread, "hello")
+    run = last_run(thread)
+    own = {"user_id": ana.pk, "session_id": thread.shown_id}
+    assert state_at_head(thread.pk)["agent"]["agent"]["call_context"] == {
+        **own, **named, "metadata": {"run_id": run.shown_id},
+    }  # fmt: skip
+
+
+@pytest.mark.one_database
 def test_an_input_cannot_choose_whose_memory_is_read(api, ana):
     """S0-79, C31: an input has them in the document. Here they were taken, and nothing came of
     them; now it is said where they belong.

@@ -137,7 +137,7 @@ def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_
 
 
 def test_a_colleague_answers_on_a_phone_and_the_thread_goes_on_before_both(open_page):
-    """S0-50, P9: nothing is reloaded on either device; a stranger finds nothing."""
+    """S0-56, P9: nothing is reloaded on either device; a stranger finds nothing."""
     desktop = open_page("ana", "/", color_scheme="dark")
     open_thread(desktop, "Together")
     desktop.get_by_label("Template").select_option("slow-talk")

@@ -112,7 +112,7 @@ def test_a_first_message_begins_a_run_and_what_was_said_is_shown(say, thread):
 def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what_was_said_before(
     say, thread, ana
 ):
-    """S0-50, P9: it is of one moment."""
+    """S0-38, P9: it is of one moment."""
     before = Thread.objects.select_related("head").get(pk=thread.pk)
     say("Hello", template="talk")
     shown = pages.page_of(before, ListAddress("/"), by=ana)
