@@ -14,6 +14,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from checkpoints.state import codec
+from hitl.find.asking import UNREADABLE
+
 FLAGS = ("true", "false", "1", "0")
 
 
@@ -82,6 +85,8 @@ def refusal(text: str, schema: dict[str, Any]) -> str | None:
         )
     if known is not None:
         return None if text in known else f"One of {', '.join(known)}."
+    if codec.holds_unreadable(text):
+        return UNREADABLE
     return (
         None
         if re.search(schema.get("pattern", ""), text)

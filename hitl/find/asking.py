@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from checkpoints import ids
+from checkpoints.state import codec
 from hitl.find import fulltext
 
 WORDS, WHOSE, SORT, SINCE, UNTIL = "q", "whose", "sort", "since", "until"
@@ -26,6 +27,7 @@ MOST_TOLD = 10
 """Names that a refusal speaks of."""
 SPANS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MOMENT = "A day as 2026-07-31, a moment as 2026-07-31T12:00, or how long ago: 30m, 24h, 7d, 4w."
+UNREADABLE = "There is a character in it that no value has: a NUL, or half of one."
 ME = "me"
 PERSON = "person"
 
@@ -162,6 +164,8 @@ def _ids(text: str) -> tuple[list[tuple[str, uuid.UUID]], str]:
 def _refusal(parameter: Parameter, text: str) -> str:
     if len(text) > LONGEST:
         return f"At most {LONGEST} characters."
+    if codec.holds_unreadable(text):
+        return UNREADABLE
     if parameter.choices and text not in parameter.choices:
         return f"One of {', '.join(parameter.choices)}."
     return ""

@@ -444,12 +444,20 @@ def list_runs(
     ]
     | None = None,
     thread: str | None = None,
+    user_id: str | None = None,
 ) -> Request[models.PaginatedRunOutList]:
     """List runs, newest first."""
     return Request(
         "GET",
         "/api/v1/runs",
-        query={"cursor": cursor, "limit": limit, "mine": mine, "status": status, "thread": thread},
+        query={
+            "cursor": cursor,
+            "limit": limit,
+            "mine": mine,
+            "status": status,
+            "thread": thread,
+            "user_id": user_id,
+        },
     )
 
 

@@ -74,6 +74,11 @@ class Runs(Paged):
                 description="true: only of threads that you own, not those of your teams.",
             ),
             id_parameter("thread", "thr", "Of one thread, thr_…"),
+            OpenApiParameter(
+                "user_id",
+                str,
+                description="Of threads that are held with this user, as you call them.",
+            ),
         ],
         summary="List runs, newest first",
     )
@@ -94,6 +99,8 @@ class Runs(Paged):
             runs = runs.filter(status=status)
         if thread := request.query_params.get("thread"):
             runs = runs.filter(thread=thread_of(ids.parse("thr", thread), request))
+        if user_id := request.query_params.get("user_id"):
+            runs = runs.filter(thread__for_user=user_id)
         if flag(request, "mine", False):
             runs = runs.filter(thread__owner=request.user)
         return pages.get_paginated_response(

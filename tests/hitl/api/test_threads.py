@@ -223,6 +223,24 @@ def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, t
     )
 
 
+@pytest.mark.one_database
+def test_a_program_finds_what_waits_for_one_of_its_users(call):
+    """S0-57, C31: the document asks by `user_id`; a program with one account here had to read what
+    waits for all of its users, and could not tell whose each was.
+    """
+    path = "runs?status=pending_input&mine=true&user_id="
+    opened = [
+        call("post", "threads", {"user_id": who, "session_id": session}, status=201)["id"]
+        for who, session in (("u-1", "a"), ("u-2", "a"), ("u-1", "b"), ("", ""))
+    ]
+    for one in opened:
+        call("post", f"threads/{one}/runs", {"template": "talk-pausing", "input": {}}, status=201)
+    found = [one["thread_id"] for one in call("get", f"{path}u-1")["results"]]
+    assert found == [opened[2], opened[0]], "asked last comes first"
+    assert call("get", f"{path}nobody")["results"] == []
+    assert len(call("get", path)["results"]) == len(opened), "no name is no filter"
+
+
 def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):
     """Issue 3, 5: each at its own next boundary."""
     run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)
