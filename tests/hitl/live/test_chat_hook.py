@@ -115,7 +115,8 @@ async def test_it_ends_where_its_run_was_rejected_or_nobody_answered(as_ana, ask
     said "Processing..." for good. The log has one ending, and only its address tells two.
     """
     order = await elsewhere(lambda: asked(deadline={"after": "PT1H"}))
-    hook, run, heard = Hook(), order.latest_run.shown_id, []
+    hook, run = Hook(), order.latest_run.shown_id
+    heard: list[dict[str, Any]] = []
     async with socket(f"/api/v1/runs/{run}/stream/ws", as_ana) as communicator:
         while not hook.waiting:
             hook.hear((await receive(communicator, 1))[0])
@@ -127,7 +128,7 @@ async def test_it_ends_where_its_run_was_rejected_or_nobody_answered(as_ana, ask
             if "event" in (got := (await receive(communicator, 1))[0]):
                 heard.append(got)
                 hook.hear(got)
-    assert not hook.loading and not hook.waiting
+    assert (hook.loading, hook.waiting) == (False, False)
     last, again = heard[-3:-1]
     assert (last["event"], again["event"]) == (ending, "run_failed")
     assert again["data"] == last["data"] and "seq" not in again
