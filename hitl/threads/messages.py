@@ -38,7 +38,7 @@ from runs.threads import message_queue as lines
 from runs.threads.message_queue import TurnRefused
 from runs.threads.turns import ThreadBusy, Turn
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
-from runs.workflows.wait_for_input import ANSWER
+from runs.workflows.wait_for_input import ANSWER, text_field
 
 WORDS = {"APPROVE": APPROVE, "REJECT": CANCEL}
 """The exact messages that decide (C7, C16); any other text is the answer, or feedback for a
@@ -217,11 +217,8 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
     elif given is None:
         return ask_again(pause)
     elif pause.required_inputs and text not in WORDS:
-        payload = (
-            {"input": text}
-            if text is not None and pause.required_inputs.get("required") == ["input"]
-            else dict(given)
-        )
+        field = "" if text is None or pause.calls else text_field(pause.required_inputs)
+        payload = {field: text} if field else dict(given)
         reply = Answer(ANSWER if ANSWER in pause.ways else APPROVE, via, payload=payload)
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})

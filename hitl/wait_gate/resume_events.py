@@ -20,7 +20,7 @@ from runs.models import Pause
 from runs.services import external_runs
 from runs.workflows import tool_calls
 from runs.workflows.sequence import APPROVE, CANCEL
-from runs.workflows.wait_for_input import ANSWER
+from runs.workflows.wait_for_input import ANSWER, text_field
 
 MAX_METADATA = 16 * 1024
 CALL_FIELDS = ("arguments", "reason", "result")
@@ -230,7 +230,7 @@ def _action(pause: Pause, event: ResumeEvent) -> str:
     data = pause.wants_data(usual)
     word = _word(pause, event.payload)
     # a word is the data then
-    if word and not (data and isinstance(event.payload, str) and _takes_text(pause)):
+    if word and not (data and isinstance(event.payload, str) and _text_field(pause)):
         return word
     if usual and (data or usual == ANSWER):
         return usual
@@ -263,20 +263,13 @@ def _wrapped(pause: Pause, action: str, payload: Any) -> Any:
         )
     if not isinstance(payload, str):
         return payload
-    if _takes_text(pause):
-        return dict.fromkeys(pause.required_inputs["properties"], payload)
+    if field := _text_field(pause):
+        return {field: payload}
     return {} if _word(pause, payload) == action else payload
 
 
-def _takes_text(pause: Pause) -> bool:
-    """Whether a text by itself can be the data: exactly one thing is asked for, and it may be a
-    text.
-    """
-    asked = list(pause.required_inputs.get("properties", {}).values())
-    if len(asked) != 1 or pause.calls:
-        return False
-    kinds = asked[0].get("type", "string") if isinstance(asked[0], Mapping) else "string"
-    return "string" in ([kinds] if isinstance(kinds, str) else kinds)
+def _text_field(pause: Pause) -> str:
+    return "" if pause.calls else text_field(pause.required_inputs)
 
 
 def answer(

@@ -290,7 +290,11 @@ def ended(held: ClaimedRun) -> None:
 
 
 def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more: int) -> None:
-    end = (EventKind.RUN_COMPLETED, {"status": "success"})
+    said = checkpoint.metadata.get("outputs", {}).get(step_rows.CONCLUSION)
+    end = (
+        EventKind.RUN_COMPLETED,
+        {"status": "success", **({step_rows.CONCLUSION: said} if said else {})},
+    )
     facts: Events = [
         *first,
         line("Workflow completed", checkpoint.node_id),

@@ -179,7 +179,9 @@ class WorkOrder(ids.HasShownId, models.Model):
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """What the work has brought so far: `git_commit_count`, `github_pull_request_url`."""
+        """What the work has brought so far: `git_commit_count`, `github_pull_request_url`; at its
+        end also how it ended, in a sentence: `conclusion`.
+        """
         outputs: dict[str, Any] = (
             self.thread.head.metadata.get("outputs", {}) if self.thread.head else {}
         )

@@ -218,3 +218,13 @@ def elsewhere(state: State, context: Context) -> Outcome:
         "This run only waited for another engine, which alone can ask again. Nothing was done.",
         code="waits_for_another_engine",
     )
+
+
+def text_field(required_inputs: Mapping[str, Any]) -> str:
+    """The one thing that is asked for, where a text by itself may be it; else ""."""
+    asked = list(required_inputs.get("properties", {}).items())
+    if len(asked) != 1:
+        return ""
+    [(name, schema)] = asked
+    kinds = schema.get("type", "string") if isinstance(schema, Mapping) else "string"
+    return name if "string" in ([kinds] if isinstance(kinds, str) else kinds) else ""

@@ -190,6 +190,7 @@ class Command(BaseCommand):
             "branch": order.branch,
             "error": order.latest_run.error if order.latest_run else "",
             "commits": order.outputs.get("git_commit_count", 0),
+            "conclusion": order.outputs.get("conclusion", ""),
             "question": f"{pause.question} (revision {pause.revision})" if pause else "",
             "pause": pause.shown_id if pause else "",
         }

@@ -101,7 +101,11 @@ def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
             return redirect("hitl:schedule", found.pk)
         found = _mine(request, schedule_id)
     here = ListAddress(request.path, request.GET.dict()).only("before")
-    history = Occurrence.objects.filter(schedule=found).select_related("order__latest_run", "by")
+    history = (
+        Occurrence.objects.filter(schedule=found)
+        .select_related("order__latest_run", "order__thread__head", "by")
+        .defer("order__thread__head__body")
+    )
     context = {
         "schedule": found,
         "form": form,

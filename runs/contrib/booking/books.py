@@ -1,9 +1,9 @@
 """The books that `smart-booking` works with: CSV files in the shared folder, kept by people or
 exported by another system.
 
-`suppliers.csv`: number, name, vat_id, iban, account, cost_centre · `accounts.csv`: account,
-cost_centre, title · `purchase_orders.csv`: order, line, supplier, text, net, account, cost_centre,
-status (`open` or anything else), one row a line.
+`suppliers.csv`: number, name, vat_id, iban (several with `;`), account, cost_centre ·
+`accounts.csv`: account, cost_centre, title · `purchase_orders.csv`: order, line, supplier, text,
+net, account, cost_centre, status (`open` or anything else), one row a line.
 """
 
 from __future__ import annotations
@@ -35,6 +35,16 @@ class Supplier:
     iban: str = ""
     account: str = ""
     cost_centre: str = ""
+
+    @property
+    def accounts(self) -> list[str]:
+        """Its IBANs, of which a supplier may have several."""
+        return accounts_in(self.iban)
+
+
+def accounts_in(text: str) -> list[str]:
+    """The IBANs of a cell, with `;` between them."""
+    return [account.strip() for account in text.split(";") if account.strip()]
 
 
 @dataclass(frozen=True, kw_only=True)

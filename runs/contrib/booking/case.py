@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from runs.contrib.booking.books import Books
-from runs.contrib.booking.matching import Match, Position, positions
+from runs.contrib.booking.books import Books, accounts_in
+from runs.contrib.booking.matching import Match, Position, called, positions
 from runs.contrib.booking.readings import (
     ADVANCES,
     AS_CALCULATED,
@@ -20,12 +20,16 @@ from runs.contrib.booking.readings import (
     TAKEN_BACK,
     booked,
     contradictions,
+    foreign,
+    of_tax_office,
     reading,
     total_of,
     with_signs_of_totals,
 )
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.numbers import compact
 from runs.contrib.einvoice.rules import (
+    NESTED,
     SUPPLIED,
     TOTALS,
     VAT_SLACK,
@@ -35,6 +39,7 @@ from runs.contrib.einvoice.rules import (
     check,
 )
 from runs.contrib.einvoice.sums import recalculated
+from runs.workflows.text import count
 
 REVERSE = {"AE": "reverse charge", "K": "an intra-Community supply"}
 """VAT categories by which the buyer owes the VAT."""
@@ -53,6 +58,7 @@ SURE_OF_ORDER = {
     "other_supplier": "0.50",
 }
 ASK_SUPPLIER, REJECT = "ask_supplier", "reject"
+ANOTHER = "It is another invoice all the same: book it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +119,11 @@ class Case:
 
     @property
     def missing(self) -> list[RuleFinding]:
-        """What the supplier must tell."""
+        """What the supplier must tell; nothing while it is for a bookkeeper to say whether what was
+        read is what the document says.
+        """
+        if foreign(self.invoice) and "profile_checked" not in self.accepted:
+            return []
         wanted = [
             finding
             for finding in self.findings
@@ -129,8 +139,10 @@ class Case:
 
     @property
     def is_unbookable(self) -> bool:
-        """Whether it says too little to book anything of it, whatever anybody tells (BR-16)."""
-        return not self.invoice.lines
+        """Whether it says too little to book anything of it, whatever anybody tells (BR-16), or in
+        a shape that is out of scope.
+        """
+        return not self.invoice.lines or any(one.rule == NESTED for one in self.findings)
 
     @property
     def wrong(self) -> list[RuleFinding]:
@@ -145,6 +157,12 @@ class Case:
     def reading(self) -> str:
         """Whether it asks for money or takes it back; "" while nobody knows."""
         return reading(self.booked, self.accepted)
+
+    @property
+    def names_booked(self) -> bool:
+        """Whether it names earlier invoices (BG-3), and all of them are in the ledger."""
+        named = self.invoice.named
+        return bool(named) and set(named) <= set(self.match.get("named_booked", []))
 
     @property
     def waits_for_rate(self) -> bool:
@@ -199,6 +217,7 @@ class Case:
 def doubts(case: Case, books: Books) -> list[Doubt]:
     """What a bookkeeper must say and has not said yet, in the order of weight."""
     every = [
+        *_of_profile(case),
         *_of_amounts(case),
         *_of_signs(case),
         *_of_supplier(case, books),
@@ -219,6 +238,12 @@ def _confirm(key: str, text: str, title: str) -> Doubt:
 def _choose(key: str, text: str, title: str, options: Sequence[tuple[str, str]]) -> Doubt:
     listed = [{"const": value, "title": label} for value, label in options]
     return Doubt(key=key, text=text, schema={"type": "string", "title": title, "oneOf": listed})
+
+
+def _of_profile(case: Case) -> list[Doubt]:
+    text = foreign(case.invoice)
+    title = "I compared what was read with the document, and it is right"
+    return [_confirm("profile_checked", text, title)] if text else []
 
 
 def _of_amounts(case: Case) -> list[Doubt]:
@@ -266,17 +291,15 @@ def _of_signs(case: Case) -> list[Doubt]:
 
 def _of_correction(case: Case) -> Doubt:
     invoice = case.booked
-    named = (
-        f"invoice {invoice.preceding}" if invoice.preceding else "an invoice that it does not name"
-    )
-    booked_too = "booked" if case.match["credits_booked"] else "not booked"
+    named = called(invoice.named)
+    booked_too = "booked" if case.names_booked else "not booked"
     effect = "less" if case.reading == TAKEN_BACK else "more"
     over = case.match.get("overcredited", "")
     return _confirm(
         "correction_checked",
         f"It corrects {named}, which is {booked_too}. As it stands we would owe "
         f"{abs(total_of(invoice))} {invoice.currency or ''} {effect}, beside that invoice."
-        + (f" It takes back {over}." if over else ""),
+        + (f" It takes back {over}." if over and invoice.named else ""),
         "It holds the difference alone, or the other one was taken back: book it",
     )
 
@@ -299,14 +322,17 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
         text = (
             f"An invoice of this number by this supplier was booked by {case.match['booked_by']}."
         )
-        doubts_found.append(
-            _confirm("not_duplicate", text, "It is another invoice all the same: book it")
-        )
-    iban, paid_to = case.invoice.iban, known["iban"]
-    if iban and paid_to and "".join(iban.split()).upper() != "".join(paid_to.split()).upper():
+        doubts_found.append(_confirm("not_duplicate", text, ANOTHER))
+    if alike := case.match.get("look_alikes"):
+        text = f"Its number is much like that of another invoice: {'; '.join(alike)}."
+        doubts_found.append(_confirm("not_near_duplicate", text, ANOTHER))
+    accounts, paid_to = [case.invoice.iban, *case.invoice.other_ibans], accounts_in(known["iban"])
+    usual = {compact(account) for account in paid_to}
+    others = [account for account in accounts if account and compact(account) not in usual]
+    if usual and others:
         text = (
-            f"The invoice asks for payment to {iban}, but the supplier's account is {paid_to}. "
-            "That is how fraud begins."
+            f"The invoice asks for payment to {' and to '.join(others[:5])}, but the supplier's "
+            f"account is {' or '.join(paid_to[:5])}. That is how fraud begins."
         )
         doubts_found.append(
             _confirm(
@@ -334,10 +360,12 @@ def _of_money(case: Case) -> list[Doubt]:
                 schema=rate,
             )
         )
-    if reverse := sorted(
-        {REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}
-    ):
+    categories = {line.category for line in invoice.lines}
+    categories |= {extra.category for extra in invoice.extras}
+    if reverse := sorted(REVERSE[key] for key in REVERSE.keys() & categories):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
+        unknown = [one.text for one in case.findings if one.term == "BT-48"]
+        text = " ".join([text, *unknown])
         doubts_found.append(
             _confirm("reverse_charge", text, "I book the VAT that we owe ourselves")
         )
@@ -353,7 +381,12 @@ def _of_money(case: Case) -> list[Doubt]:
     if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:
         text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
         doubts_found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
-    if invoice.prepaid:
+    elsewhere, why = of_tax_office(invoice)
+    if why:
+        text = f"{why} The whole total is booked as owed to the supplier."
+        title = "I book what we owe the tax office in the supplier's place"
+        doubts_found.append(_confirm("tax_office_checked", text, title))
+    if invoice.prepaid and invoice.prepaid != elsewhere:  # Italy writes both as paid
         text = (
             f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole "
             "total is booked as owed."
@@ -366,13 +399,21 @@ def _of_money(case: Case) -> list[Doubt]:
 
 
 def _of_credit(case: Case) -> list[Doubt]:
-    """What is taken back must have been booked before."""
-    named, over = case.invoice.preceding, case.match.get("overcredited", "")
-    if case.reading != TAKEN_BACK or case.invoice.kind in CORRECTIONS:
+    """What is taken back must have been booked before; what is owed, not."""
+    named, over = case.invoice.named, case.match.get("overcredited", "")
+    there = case.match.get("named_booked", [])
+    if not case.reading or case.invoice.kind in CORRECTIONS:
         return []
-    if not case.match["credits_booked"]:
-        what = f"invoice {named}" if named else "an invoice that it does not name"
-        text = f"It takes back {what}, which is not booked."
+    if case.reading == OWED:
+        text = (
+            f"It names {called(there)}, which we have booked. Where it takes the place of that, "
+            "the same would be owed twice."
+        )
+        title = "It is owed beside what it names: book it"
+        return [_confirm("beside_checked", text, title)] if there else []
+    if not case.names_booked:
+        unbooked = called([number for number in named if number not in there])
+        text = f"It takes back {unbooked}, which is not booked."
     elif over and not case.waits_for_rate:
         text = f"It takes back {over}."
     else:
@@ -385,6 +426,13 @@ def _of_order(case: Case) -> list[Doubt]:
     if case.match["exceeded"] and not case.waits_for_rate:
         text = f"The order does not fit: {'; '.join(case.match['exceeded'][:10])}."
         doubts_found.append(_confirm("order_exceeded", text, "It is right all the same: book it"))
+    if len(orders := case.invoice.orders) > 1:
+        compared = f"order {case.invoice.order} alone" if case.invoice.order else "none of them"
+        text = (
+            f"It names {count(len(orders), 'order')}: {', '.join(orders[:10])}. It was compared "
+            f"with {compared}."
+        )
+        doubts_found.append(_confirm("orders_checked", text, "I compared it with all of them"))
     if case.match["order"] == "other_supplier" and case.match["supplier"] is not None:
         doubts_found.append(
             _confirm(

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from runs.contrib.booking.ledger import LedgerEntry
-from runs.contrib.booking.matching import Match, Position, folded
+from runs.contrib.booking.matching import Match, Position
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.numbers import folded
 from runs.contrib.einvoice.rules import Group, cents
 
 
@@ -63,7 +64,9 @@ def vat_of(invoice: Invoice, batch: Batch) -> dict[str, Decimal]:
     bases: dict[Group, Decimal] = defaultdict(Decimal)
     for position in batch.positions:
         bases[position.category, position.rate] += position.net
-    said = {(tax.category or "", tax.rate or Decimal(0)): tax.amount for tax in invoice.taxes}
+    said: dict[Group, Decimal] = defaultdict(Decimal)
+    for tax in invoice.taxes:
+        said[tax.category or "", tax.rate or Decimal(0)] += tax.amount or 0
     due: dict[str, Decimal] = {}
     for group in {**bases, **(said if batch.last and batch.whole else {})}:
         name = name_of(group)
@@ -131,14 +134,18 @@ def entries(
         }
         rows.append(row)  # type: ignore[arg-type]  # the keys are Entry's own
 
+    # some write more decimals than the ledger has: what is booked comes to the rounded sum
+    so_far = sum(map(Decimal, batch.net_before.values()), Decimal(0))
     for position in batch.positions:
+        net = cents(so_far + position.net) - cents(so_far)
+        so_far += position.net
         account, _, cost_centre = accounts[position.id].partition("/")
         best = match["proposals"].get(position.id, [])
         ordered = best[0]["order_line"] if best else ""
         tax = "" if position.third_party else name_of((position.category, position.rate))
         book(
             f"line/{position.id}",
-            position.net,
+            net,
             account,
             cost_centre=cost_centre,
             tax=tax,

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -14,10 +14,13 @@ from typing import TypedDict
 from runs.contrib.booking.books import Books, OrderLine, Supplier
 from runs.contrib.booking.readings import ADVANCES, total_of
 from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.numbers import compact, folded, looks_like
 from runs.contrib.einvoice.rules import cents
 
 OVER = Decimal("1.02")
 """An order may be exceeded by two per cent."""
+MOST_ALIKE = 5
+"""Invoices under a number much like this one's that are told of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +53,9 @@ class Match(TypedDict):
     exceeded: list[str]  # "line 10 of PO-1: 100.00 invoiced, 80.00 open"
     proposals: dict[str, list[MatchProposal]]  # by position, the best first
     booked_by: str  # the work order that booked an invoice of this number already, or ""
-    credits_booked: bool  # the invoice that it takes back or corrects (BT-25) is in the ledger
+    named_booked: list[str]  # the invoices that it names (BT-25) which are in the ledger
     overcredited: str  # "100.00 of invoice 7, of which 80.00 is booked", or ""
+    look_alikes: list[str]  # invoices booked under a number much like this one, in sentences
 
 
 def positions(invoice: Invoice) -> list[Position]:
@@ -133,15 +137,17 @@ def match(
     }
     # that a closed order is used further is a doubt of its own
     exceeded = [] if factor is None else _exceeded(every, proposals, usable, ledger, factor)
+    booked = _booked(supplier, ledger)
     return Match(
         supplier=asdict(supplier) if supplier else None,
         found_by=found_by if supplier else "",
         order=state,
         exceeded=exceeded,
         proposals=proposals,
-        booked_by=_booked_by(invoice.number, supplier, ledger),
-        credits_booked=bool(_booked_by(invoice.preceding, supplier, ledger)),
-        overcredited=_overcredited(invoice, supplier, ledger, factor),
+        booked_by=next((row["order"] for row in booked.get(folded(invoice.number or ""), [])), ""),
+        named_booked=[number for number in invoice.named if folded(number) in booked],
+        overcredited=_overcredited(invoice, booked, factor),
+        look_alikes=list(_look_alikes(invoice, booked)),
     )
 
 
@@ -152,20 +158,15 @@ def _supplier(invoice: Invoice, books: Books) -> tuple[Supplier | None, str]:
         fitting = [
             supplier
             for supplier in books.suppliers
-            if value and compare(getattr(supplier, how)) == compare(value)
+            if value and compare(value) in map(compare, _all_of(supplier, how))
         ]
         if len(fitting) == 1:
             return fitting[0], how
     return None, ""
 
 
-def compact(text: str) -> str:
-    """A number without the space in it: VAT ids and IBANs are written in groups."""
-    return re.sub(r"[\s.\-]", "", text).upper()
-
-
-def folded(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+def _all_of(supplier: Supplier, how: str) -> list[str]:
+    return supplier.accounts if how == "iban" else [getattr(supplier, how)]
 
 
 def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Supplier | None) -> str:
@@ -281,42 +282,59 @@ def _is_of_goods(row: Mapping[str, str]) -> bool:
     return row["position"].startswith("line ") and bool(row["tax"])
 
 
+def _booked(
+    supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
+) -> dict[str, list[Mapping[str, str]]]:
+    """What is in the ledger of this supplier, by the invoices' numbers as `folded`."""
+    booked: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for row in ledger:
+        if supplier and row["supplier"] == supplier.number and (number := folded(row["invoice"])):
+            booked[number].append(row)
+    return dict(booked)
+
+
+def _payables(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    return [row for row in rows if row["position"].startswith("payable ")]
+
+
 def _overcredited(
-    invoice: Invoice,
-    supplier: Supplier | None,
-    ledger: Sequence[Mapping[str, str]],
-    factor: Decimal | None,
+    invoice: Invoice, booked: Mapping[str, Sequence[Mapping[str, str]]], factor: Decimal | None
 ) -> str:
-    taken = cents(-total_of(invoice) * (factor or 0))
-    owed = -sum(
-        (
-            Decimal(row["base_amount"])
-            for row in _rows_of(invoice.preceding, supplier, ledger)
-            if row["position"].startswith("payable ")
-        ),
-        Decimal(0),
-    )
+    taken, named = cents(-total_of(invoice) * (factor or 0)), {*map(folded, invoice.named)}
+    rows = [row for number in named for row in _payables(booked.get(number, []))]
+    owed = -sum((Decimal(row["base_amount"]) for row in rows), Decimal(0))
     if taken <= max(owed, Decimal(0)):
         return ""
-    return f"{taken} of invoice {invoice.preceding}, of which {owed} is booked"
+    return f"{taken} of {called(invoice.named)}, of which {owed} is booked"
 
 
-def _booked_by(
-    said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
-) -> str:
-    return next((row["order"] for row in _rows_of(said, supplier, ledger)), "")
+def called(numbers: Sequence[str]) -> str:
+    """`invoices 7 and 8`."""
+    first, last = ", ".join(numbers[:-1]), numbers[-1:]
+    named = f"{first} and {last[0]}" if first else "".join(last)
+    return f"invoice{'s' if first else ''} {named}" if named else "an invoice that it does not name"
 
 
-def _rows_of(
-    said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
-) -> Iterator[Mapping[str, str]]:
-    """What is booked of an invoice of this number by this supplier."""
-    number = folded(said or "")
-    return (
-        row
-        for row in ledger
-        if supplier
-        and row["supplier"] == supplier.number
-        and folded(row["invoice"]) == number
-        and number
-    )
+def _look_alikes(
+    invoice: Invoice, booked: Mapping[str, Sequence[Mapping[str, str]]]
+) -> Iterator[str]:
+    """What this supplier has in the ledger under a number that a person may take for this one's,
+    with the dates and amounts that tell both apart.
+    """
+    owed: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
+    for number, rows in booked.items():
+        for row in _payables(rows) if looks_like(number, invoice.number or "") else ():
+            named = ("invoice", "order", "date", "currency")
+            owed[tuple(row[name] for name in named)] += Decimal(row["amount"])
+    total, issued = abs(total_of(invoice)), invoice.issued or "(no date)"
+    for (number, order, date, currency), amount in list(owed.items())[:MOST_ALIKE]:
+        differs = {
+            "date": date != issued,
+            "amount": (abs(amount), currency) != (total, invoice.currency),
+        }
+        parts = " and ".join(name for name in differs if differs[name])
+        yield (
+            f"{number} of {date} over {abs(amount)} {currency} was booked by {order}; this one is "
+            f"{invoice.number} of {issued} over {total} {invoice.currency or ''}: "
+            + (f"another {parts}" if parts else "the same date and amount")
+        )

@@ -11,6 +11,8 @@ from runs.contrib.booking.questions import BOOKKEEPER, about, cell, facts
 from runs.contrib.booking.state import IN_PART, POSTED, REJECTED
 from runs.workflows import Approval, Ask, Report, StepFailed
 
+CONCLUSION = "conclusion"
+"""State key of what lists, pages and the API show beside `completed`."""
 WORDS = {
     REJECTED: "The invoice was rejected: nothing is booked",
     IN_PART: "Booked in part: the other lines were refused",
@@ -23,9 +25,14 @@ def ask_to_reject(case: Case, *, way: str) -> Ask:
     listed = "\n".join(f"- {cell(finding.text, 600)}" for finding in case.wrong[:20])
     profile = case.invoice.profile
     named = f"Its profile (BT-24) is {cell(profile, 200)}. " if profile else ""
+    shape = (
+        "whose lines each count by themselves (profile EN 16931)"
+        if case.invoice.lines
+        else "with lines"
+    )
     content = (
         f"# {about(case)}\n\n{listed}\n\n{named}Nothing of it can be booked from this file. Ask "
-        "the supplier for an e-invoice with lines, or book it by hand; then reject this one."
+        f"the supplier for an e-invoice {shape}, or book it by hand; then reject this one."
     )
     return Ask(
         question="Bookkeeper: nothing in it can be booked",

@@ -18,6 +18,7 @@ from runs.contrib.booking.case import Case, Doubt, reasons
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Position
 from runs.contrib.booking.readings import sign_of
+from runs.contrib.einvoice.model import Party
 from runs.contrib.einvoice.rules import SUPPLIED, TOTALS, RuleFinding
 from runs.workflows import ANSWER, Ask, Outside, Report, letters, schemas
 from runs.workflows.text import count, plain
@@ -51,6 +52,8 @@ TERMS: dict[str, dict[str, Any]] = {
     "BT-44": {"title": "Name of the buyer", "minLength": 1, "maxLength": 200},
     "BT-84": {"title": "IBAN to pay to", "pattern": "^[A-Z]{2}[0-9]{2}[0-9A-Z]{11,30}$",
     "description": IBAN},
+    "BT-63": {"title": "VAT id of the tax representative",
+    "pattern": "^[A-Z]{2}[0-9A-Z+*]{2,13}$", "description": "Such as DE136695976."},
     **{term: {"title": title, "pattern": AMOUNT,
     "description": "With a dot, such as 1190.00."} for term, title in TOTALS.items()},
 }  # fmt: skip
@@ -94,7 +97,12 @@ def facts(case: Case) -> dict[str, str | int]:
         "Due": invoice.due or invoice.terms or "?",
         "Supplier": f"{known['number']} {known['name']}"[:80] if known else "unknown",
         **({"Order": invoice.order[:60]} if invoice.order else {}),
+        **({"Tax representative": _party(agent)} if (agent := invoice.representative) else {}),
     }
+
+
+def _party(party: Party) -> str:
+    return ", ".join(filter(None, [party.name, party.vat_id]))[:80] or "?"
 
 
 def ask_supplier_for_terms(

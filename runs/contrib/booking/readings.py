@@ -27,6 +27,8 @@ CLAIMS = frozenset(
 """Values of BT-3 (UNTDID 1001) that ask for money for what was delivered."""
 CORRECTIONS = frozenset({"384", "471", "472", "473"})
 """Those that correct an earlier invoice, up or down: by the difference, or once more in full."""
+EN_16931 = ("en16931", "xrechnung", "factur-x", "zugferd", "urn:ferd:", "urn:peppol:pint:")
+"""Parts of BT-24 that say it: one of them stands in each of its uses."""
 ADVANCES = frozenset({"386", "500"})
 """Those that ask for money before anything is delivered."""
 
@@ -106,6 +108,36 @@ def contradictions(invoice: Invoice) -> Iterator[str]:
     for tax in invoice.taxes:
         if (tax.base or 0) * (tax.amount or 0) < 0:
             yield f"VAT of {tax.base} (BT-116) is {tax.amount} (BT-117)."
+
+
+def foreign(invoice: Invoice) -> str:
+    """Why what is read of it may mean something else, in a sentence; "" where it follows EN 16931.
+
+    UBL is also written by rules of other countries, where a term may hold another amount.
+    """
+    if invoice.profile is None:
+        return "It does not say which rules it was written by (BT-24)."
+    if any(part in invoice.profile.casefold() for part in EN_16931):
+        return ""
+    return (
+        f"It was written by other rules than EN 16931 ({invoice.profile[:200]}, BT-24): what is "
+        "read of it may mean something else there."
+    )
+
+
+def of_tax_office(invoice: Invoice) -> tuple[Decimal, str]:
+    """What of its total is owed to the tax office and not to the supplier, also in sentences."""
+    split = sum(
+        (tax.amount or Decimal(0) for tax in invoice.taxes if tax.category == "B"), Decimal(0)
+    )
+    withheld, sentences = invoice.withheld or Decimal(0), []
+    if split:
+        sentences.append(
+            f"By split payment (category B) its VAT of {split} goes to the tax office."
+        )
+    if withheld:
+        sentences.append(f"Tax of {withheld} is withheld from the supplier for the tax office.")
+    return split + withheld, " ".join(sentences)
 
 
 def _wrong(invoice: Invoice) -> bool:

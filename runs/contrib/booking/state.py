@@ -75,6 +75,7 @@ class BookingState(TypedDict, total=False):
     net_posted: dict[str, str]  # VAT group → amount
     vat_posted: dict[str, str]  # VAT group → amount
     outcome: str  # posted, posted_in_part, rejected
+    conclusion: str  # the same in words
 
 
 def invoice_of(state: BookingState) -> Invoice:

@@ -22,7 +22,7 @@ from runs.contrib.booking.configuration import BOOKS, DECIDING, NOTHING, POSTING
 from runs.contrib.booking.entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Match, match
-from runs.contrib.booking.outcomes import WORDS, ask_to_reject, require_proof
+from runs.contrib.booking.outcomes import CONCLUSION, WORDS, ask_to_reject, require_proof
 from runs.contrib.booking.questions import (
     BOOKKEEPER,
     MAX_ASKED,
@@ -259,7 +259,8 @@ def _ended(update: dict[str, Any], context: Context) -> Done:
     rows = ledger.read(_folder(context) / LEDGER)
     require_proof(outcome, context.answered(context.step), rows, context.order.id)
     context.log(WORDS[outcome], level="info" if outcome == POSTED else "warning")
-    return Done(update=update, report=Report(content=WORDS[outcome]))
+    told = {**update, CONCLUSION: WORDS[outcome]}
+    return Done(update=told, report=Report(content=WORDS[outcome]))
 
 
 def _mail_of(case: Case, context: Context) -> str:
@@ -319,7 +320,8 @@ def post(state: State, context: Context) -> Outcome:
     update = _posted(now, case, batch)
     if open_positions(cast(BookingState, {**now, **update}), case):
         return Go(to=decision["back"], update=update)
-    return Done(update={**update, "outcome": outcome_of(cast(BookingState, {**now, **update}))})
+    outcome = outcome_of(cast(BookingState, {**now, **update}))
+    return Done(update={**update, "outcome": outcome, CONCLUSION: WORDS[outcome]})
 
 
 def _decided_anew(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax
+from runs.contrib.einvoice.model import NESTINGS, Extra, Invoice, InvoiceLine, Party, Tax
 from runs.contrib.einvoice.xml import TermReader
 
 NAMESPACES = {
@@ -16,6 +16,8 @@ NAMESPACES = {
     "udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
 }
 DATE = "udt:DateTimeString"
+ACCOUNT = "ram:SpecifiedTradeSettlementPaymentMeans/ram:PayeePartyCreditorFinancialAccount"
+ORDER = "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"
 
 
 def read(root: Element) -> Invoice:
@@ -34,8 +36,11 @@ def read(root: Element) -> Invoice:
     )
     totals = r.one(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
     means = r.one(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
-    account = r.one(means, "ram:PayeePartyCreditorFinancialAccount")
+    every = r.all(settlement, ACCOUNT)
+    found = [r.text(node, "ram:IBANID") or r.text(node, "ram:ProprietaryID") for node in every]
+    accounts = list(dict.fromkeys(account for account in found if account))
     currency = r.text(settlement, "ram:InvoiceCurrencyCode")
+    named = r.texts(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID")
     happened = (
         "ram:ApplicableHeaderTradeDelivery/ram:ActualDeliverySupplyChainEvent/"
         "ram:OccurrenceDateTime/"
@@ -53,18 +58,21 @@ def read(root: Element) -> Invoice:
             compact=True,
         ),
         buyer_reference=r.text(agreement, "ram:BuyerReference"),
-        order=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"),
+        order=r.text(agreement, ORDER),
         terms=r.text(settlement, "ram:SpecifiedTradePaymentTerms/ram:Description"),
-        preceding=r.text(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID"),
+        preceding=next(iter(named), None),
+        others_preceding=tuple(named[1:]),
         profile=r.text(
             root,
             "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID",
         ),
         delivered=r.date(trade, f"{happened}{DATE}", "BT-72", compact=True),
         means=r.text(means, "ram:TypeCode"),
-        iban=r.text(account, "ram:IBANID") or r.text(account, "ram:ProprietaryID"),
+        iban=next(iter(accounts), None),
+        other_ibans=tuple(accounts[1:]),
         seller=_party(r, r.one(agreement, "ram:SellerTradeParty")),
         buyer=_party(r, r.one(agreement, "ram:BuyerTradeParty")),
+        representative=_representative(r, agreement),
         line_total=r.number(totals, "ram:LineTotalAmount", "BT-106"),
         allowance_total=r.number(totals, "ram:AllowanceTotalAmount", "BT-107"),
         charge_total=r.number(totals, "ram:ChargeTotalAmount", "BT-108"),
@@ -112,6 +120,11 @@ def _party(r: TermReader, node: Element | None) -> Party:
     )
 
 
+def _representative(r: TermReader, agreement: Element | None) -> Party | None:
+    node = r.one(agreement, "ram:SellerTaxRepresentativeTradeParty")
+    return None if node is None else _party(r, node)
+
+
 def _line(r: TermReader, node: Element) -> InvoiceLine:
     agreement, settlement = (
         r.one(node, "ram:SpecifiedLineTradeAgreement"),
@@ -121,6 +134,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
     billed = "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity"
     measured = r.one(node, billed)
     price = r.one(agreement, "ram:NetPriceProductTradePrice")
+    status = r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineStatusReasonCode")
     return InvoiceLine(
         id=r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineID"),
         quantity=r.number(node, billed, "BT-129"),
@@ -130,6 +144,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
             "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount",
             "BT-131",
         ),
+        order=r.text(agreement, ORDER),
         order_line=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID"),
         accounting=r.text(settlement, "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID"),
         allowances=r.sum(
@@ -144,6 +159,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         rate=r.number(settlement, "ram:ApplicableTradeTax/ram:RateApplicablePercent", "BT-152"),
         name=r.text(node, "ram:SpecifiedTradeProduct/ram:Name"),
         description=r.text(node, "ram:SpecifiedTradeProduct/ram:Description"),
+        nesting=status if status in NESTINGS else None,
     )
 
 

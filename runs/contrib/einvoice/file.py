@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runs.contrib.einvoice import cii, ubl
@@ -52,13 +53,18 @@ def read_xml(content: bytes) -> Invoice:
     """
     root = parse(content)
     if root.tag in UBL_ROOTS:
-        return ubl.read(root)
+        return _of_one_order(ubl.read(root))
     if root.tag == CII_ROOT:
-        return cii.read(root)
+        return _of_one_order(cii.read(root))
     raise InvoiceUnreadable(
         "unknown_syntax",
         f"This is XML, but no EN 16931 invoice: its root is {root.tag[:150]}, neither UBL nor CII.",
     )
+
+
+def _of_one_order(read: Invoice) -> Invoice:
+    """The invoice with the order (BT-13) that only its lines name, where they name one alone."""
+    return replace(read, order=read.orders[0]) if len(read.orders) == 1 else read
 
 
 def xml_in_pdf(content: bytes) -> bytes:

@@ -21,6 +21,15 @@ CREDIT_NOTES = frozenset(
 positive all the same.
 """
 
+NESTINGS = {
+    "GROUP": "is the sum of other lines",
+    "INFORMATION": "explains other lines",
+    "SUB": "is split into further lines",
+}
+"""What a line of lines is, by `InvoiceLine.nesting`. EN 16931 has only lines that count each by
+itself; some extensions have others beside them.
+"""
+
 Part = TypeVar("Part")
 
 
@@ -30,14 +39,14 @@ class NotAnInvoice(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """BG-4 seller or BG-7 buyer."""
+    """BG-4 seller, BG-7 buyer, or BG-11 the seller's tax representative."""
 
-    name: str | None = None  # BT-27, BT-44
+    name: str | None = None  # BT-27, BT-44, BT-62
     identifier: str | None = None  # BT-29, BT-46
     registration: str | None = None  # BT-30, BT-47
-    vat_id: str | None = None  # BT-31, BT-48
+    vat_id: str | None = None  # BT-31, BT-48, BT-63
     tax_number: str | None = None  # BT-32
-    country: str | None = None  # BT-40, BT-55
+    country: str | None = None  # BT-40, BT-55, BT-69
     email: str | None = None  # BT-43, BT-58
 
 
@@ -49,6 +58,7 @@ class InvoiceLine:
     quantity: Decimal | None = None  # BT-129
     unit: str | None = None  # BT-130
     net: Decimal | None = None  # BT-131
+    order: str | None = None  # BT-X-21, which EN 16931 has not; see `Invoice.orders`
     order_line: str | None = None  # BT-132
     accounting: str | None = None  # BT-133
     allowances: Decimal = Decimal(0)  # BT-136
@@ -59,6 +69,7 @@ class InvoiceLine:
     rate: Decimal | None = None  # BT-152
     name: str | None = None  # BT-153
     description: str | None = None  # BT-154
+    nesting: str | None = None  # GROUP, INFORMATION (BT-X-8), SUB (BG-DEX-01): see `NESTINGS`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +124,16 @@ class Invoice:
     order: str | None = None  # BT-13
     terms: str | None = None  # BT-20
     preceding: str | None = None  # BT-25
+    others_preceding: tuple[str, ...] = ()  # BT-25 again: BG-3 may stand any number of times
     profile: str | None = None  # BT-24
     delivered: str | None = None  # BT-72
     means: str | None = None  # BT-81
     iban: str | None = None  # BT-84
+    other_ibans: tuple[str, ...] = ()  # BT-84 again: BG-17 may stand any number of times
     seller: Party = Party()
     buyer: Party = Party()
+    representative: Party | None = None
+    """Owes the seller's VAT in the seller's place (BG-11); None where there is none."""
     line_total: Decimal | None = None  # BT-106
     allowance_total: Decimal | None = None  # BT-107
     charge_total: Decimal | None = None  # BT-108
@@ -132,6 +147,8 @@ class Invoice:
     extras: tuple[Extra, ...] = ()
     taxes: tuple[Tax, ...] = ()
     third_parties: tuple[ThirdParty, ...] = ()
+    withheld: Decimal | None = None
+    """Tax that the buyer keeps back and owes the tax office, which EN 16931 does not know."""
     syntax: str = ""
     """`UBL` or `CII`."""
     root: str = ""
@@ -143,18 +160,31 @@ class Invoice:
         return self.kind in CREDIT_NOTES
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """The numbers of the invoices that it takes back, corrects or goes on from (BG-3)."""
+        return (*filter(None, [self.preceding]), *self.others_preceding)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The orders that it names, as a whole and by its lines."""
+        every = (self.order, *(line.order for line in self.lines))
+        return tuple(dict.fromkeys(order for order in every if order))
+
+    @property
     def collected(self) -> Decimal:
         """What is due for third parties, all together."""
         return sum((party.amount or Decimal(0) for party in self.third_parties), Decimal(0))
 
 
 def dump(value: Any) -> Any:
-    """The JSON form: amounts as texts that keep their decimals, what is not there left out."""
+    """The JSON form: amounts as texts that keep their decimals, what is not there left out; so a
+    worker of a version before reads what has none of the terms that are new.
+    """
     match value:
         case Decimal():
             return format(value, "f")
         case dict():
-            return {key: dump(item) for key, item in value.items() if item is not None}
+            return {key: dump(item) for key, item in value.items() if item not in (None, ())}
         case tuple() | list():
             return [dump(item) for item in value]
         case bool() | str() | int() | None:

@@ -2,16 +2,17 @@
 rests on.
 
 The rules keep the standard's own names (BR-…, BR-CO-…; BR-DEX-… of the XRechnung extension; R120 of
-Peppol, since EN 16931 has no rule about quantity times price). Amounts are compared exactly to the
-cent. Two products may be rounded otherwise: quantity times price by two cents, or to a whole unit
-of a currency without cents; base times VAT rate by less than one unit of the currency, as in CEN's
-own rules. Source: the Schematron rules of EN 16931 that CEN publishes, release 1.3.16.
+Peppol, since EN 16931 has no rule about quantity times price). Sums are rounded to the cent, as in
+CEN's own rules, and compared exactly. Two products may be rounded otherwise: quantity times price
+by two cents, or to a whole unit of a currency without cents; base times VAT rate by less than one
+unit of the currency, as in theirs. Source: the Schematron rules of EN 16931 that CEN publishes,
+release 1.3.16.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -19,7 +20,7 @@ from stdnum import iban as iban_numbers
 from stdnum.eu import vat as vat_numbers
 from stdnum.exceptions import ValidationError
 
-from runs.contrib.einvoice.model import Invoice, InvoiceLine
+from runs.contrib.einvoice.model import NESTINGS, Invoice, InvoiceLine
 
 CENT = Decimal("0.01")
 LINE_SLACK = Decimal("0.02")
@@ -37,8 +38,10 @@ WIDE = Context(prec=120)
 """Enough digits for the product of any two numbers of an invoice, which Decimal's usual 28 are
 not.
 """
-BEARING = frozenset({"S", "L", "M"})
-"""VAT categories with a rate above 0: standard, Canary Islands (IGIC), Ceuta and Melilla (IPSI)."""
+BEARING = frozenset({"S", "L", "M", "B"})
+"""VAT categories with a rate above 0: standard, Canary Islands (IGIC), Ceuta and Melilla (IPSI),
+split payment.
+"""
 CATEGORY_RULES = {
     "S": "S",
     "Z": "Z",
@@ -51,6 +54,17 @@ CATEGORY_RULES = {
     "M": "AG",
 }
 """VAT category → how the standard names the rules about it: BR-IC-08 is about K."""
+SELLER_NUMBERS = {
+    **dict.fromkeys(("S", "Z", "E", "AE", "L", "M"), ("BT-31", "BT-32", "BT-63")),
+    **dict.fromkeys(("K", "G"), ("BT-31", "BT-63")),
+}
+"""VAT category → which of the seller's or the tax representative's numbers it wants: any of them
+(BR-S-02, BR-S-03, BR-S-04 and their likes: by a line, an allowance, a charge of that category).
+"""
+BUYER_NUMBERS = {"AE": ("BT-47", "BT-48"), "K": ("BT-48",)}
+"""The same of the buyer's, who owes the VAT."""
+NESTED = "nested"
+"""Our name for the finding that an invoice has lines of lines, which EN 16931 does not know."""
 EU = frozenset(vat_numbers.MEMBER_STATES) | {"el", "xi"}
 TRANSFERS = frozenset({"30", "58"})
 """Values of BT-81 (UNTDID 4461) that ask for a bank transfer, so that BT-84 must say where to."""
@@ -66,7 +80,8 @@ TOTALS = {
     "BT-115": "The amount due",
 }
 SUPPLIED = frozenset(
-    {"BT-1", "BT-2", "BT-3", "BT-5", "BT-9", "BT-27", "BT-31", "BT-40", "BT-44", "BT-84", *TOTALS}
+    {"BT-1", "BT-2", "BT-3", "BT-5", "BT-9", "BT-27", "BT-31", "BT-40", "BT-44", "BT-63", "BT-84"}
+    | TOTALS.keys()
 )
 """Terms that a supplier can tell afterwards. What is wrong with any other takes another invoice."""
 
@@ -97,7 +112,7 @@ def check(invoice: Invoice) -> list[RuleFinding]:
     """All findings, in the order of the document: what is missing, what cannot be read, numbers of
     people and banks, arithmetic.
     """
-    return [
+    found = [
         *_missing(invoice),
         *_unread(invoice),
         *_numbers(invoice),
@@ -105,6 +120,25 @@ def check(invoice: Invoice) -> list[RuleFinding]:
         *_totals(invoice),
         *_breakdown(invoice),
     ]
+    if nested := _nested(invoice, adds_up=all(finding.kind != "wrong" for finding in found)):
+        # whatever else is said to be wrong is wrong because of that
+        found = [*(finding for finding in found if finding.kind != "wrong"), nested]
+    return found
+
+
+def _nested(invoice: Invoice, *, adds_up: bool) -> RuleFinding | None:
+    """What says that lines of lines are out of scope, where they leave in doubt what counts: lines
+    of no amount, and a line whose parts it sums up, may stand in an invoice that adds up.
+    """
+    for place, line in enumerate(invoice.lines, 1):
+        counts = line.nesting == "SUB" or line.net == 0
+        if line.nesting and not (counts and adds_up):
+            text = (
+                f"Line {line.id or f'#{place}'} {NESTINGS[line.nesting]}. Lines of lines are out "
+                "of scope: EN 16931 has none, and nothing is booked from them."
+            )
+            return RuleFinding(rule=NESTED, term="BG-25", kind="wrong", text=text)
+    return None
 
 
 def _missing(invoice: Invoice) -> Iterator[RuleFinding]:
@@ -123,13 +157,7 @@ def _missing(invoice: Invoice) -> Iterator[RuleFinding]:
         ("BR-14", "BT-112", "the total with VAT", invoice.gross),
         ("BR-15", "BT-115", "the amount due", invoice.payable),
     ]
-    taxed = any(tax.category == "S" for tax in invoice.taxes) or any(
-        line.category == "S" for line in invoice.lines
-    )
-    if taxed and not seller.vat_id and not seller.tax_number:
-        wanted.append(("BR-S-02", "BT-31", "the seller's VAT id", None))
-    elif not (seller.vat_id or seller.identifier or seller.registration):
-        wanted.append(("BR-CO-26", "BT-31", "a number that identifies the seller", None))
+    wanted += list(_of_parties(invoice))
     if invoice.payable is not None and invoice.payable > 0 and not invoice.is_credit_note:
         wanted.append(
             (
@@ -161,6 +189,49 @@ def _missing(invoice: Invoice) -> Iterator[RuleFinding]:
         )
 
 
+def _of_parties(invoice: Invoice) -> Iterator[tuple[str, str, str, None]]:
+    """The numbers that are missing of the seller, the tax representative and the buyer, by the VAT
+    categories of the invoice.
+    """
+    seller, buyer, representative = invoice.seller, invoice.buyer, invoice.representative
+    there = {
+        "BT-31": seller.vat_id,
+        "BT-32": seller.tax_number,
+        "BT-47": buyer.registration,
+        "BT-48": buyer.vat_id,
+        "BT-63": representative.vat_id if representative else None,
+    }
+
+    def lacking(numbers: Mapping[str, Sequence[str]]) -> str:
+        return next(
+            (
+                f"BR-{CATEGORY_RULES[category]}-{rule}"
+                for rule, category in _categories(invoice)
+                if category in numbers and not any(there[term] for term in numbers[category])
+            ),
+            "",
+        )
+
+    if rule := lacking(SELLER_NUMBERS):
+        if representative:
+            yield rule, "BT-63", "the VAT id of the seller's tax representative", None
+        else:
+            yield rule, "BT-31", "the seller's VAT id", None
+    elif not (seller.vat_id or seller.identifier or seller.registration):
+        yield "BR-CO-26", "BT-31", "a number that identifies the seller", None
+    if rule := lacking(BUYER_NUMBERS):
+        yield rule, "BT-48", "the buyer's VAT id", None
+
+
+def _categories(invoice: Invoice) -> Iterator[tuple[str, str]]:
+    """The VAT categories of an invoice, each with the number of the rule about whose numbers it
+    wants.
+    """
+    yield from (("02", line.category or "") for line in invoice.lines)
+    yield from (("04" if one.charge else "03", one.category or "") for one in invoice.extras)
+    yield from (("02", tax.category or "") for tax in invoice.taxes)
+
+
 def _unread(invoice: Invoice) -> Iterator[RuleFinding]:
     for unread in invoice.unread:
         yield RuleFinding(
@@ -172,14 +243,15 @@ def _unread(invoice: Invoice) -> Iterator[RuleFinding]:
 
 
 def _numbers(invoice: Invoice) -> Iterator[RuleFinding]:
-    number = invoice.seller.vat_id
-    if number and (problem := vat_problem(number)):
-        yield RuleFinding(
-            rule="BR-CO-09",
-            term="BT-31",
-            kind="missing",
-            text=f"The VAT id {number[:40]} (BT-31) {problem}.",
-        )
+    for term, party in (("BT-31", invoice.seller), ("BT-63", invoice.representative)):
+        number = party.vat_id if party else None
+        if number and (problem := vat_problem(number)):
+            yield RuleFinding(
+                rule="BR-CO-09",
+                term=term,
+                kind="missing",
+                text=f"The VAT id {number[:40]} ({term}) {problem}.",
+            )
     account = invoice.iban
     if (
         account
@@ -322,7 +394,8 @@ def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
             text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
             yield RuleFinding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
     for rule, term, stated, right in sums:
-        if stated is not None and stated != right:
+        if stated is not None and stated not in {right, cents(right)}:
+            right = cents(right)
             text = f"{TOTALS[term]} ({term}) is {stated}, but its parts come to {right}."
             yield RuleFinding(rule=rule, term=term, kind="wrong", text=text, expected=str(right))
 
@@ -341,10 +414,12 @@ def bases(invoice: Invoice) -> dict[Group, Decimal]:
 
 def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
     due = bases(invoice)
+    said: dict[Group, list[Decimal | None]] = defaultdict(list)
+    for tax in invoice.taxes:
+        said[tax.category or "", tax.rate or Decimal(0)].append(tax.base)
     for tax in invoice.taxes:
         group: Group = (tax.category or "", tax.rate or Decimal(0))
         name = f"{group[0]} {group[1].normalize():f} %"
-        right = due.pop(group, None)
         for rule, term, subject, value in (
             ("BR-45", "BT-116", "base", tax.base),
             ("BR-46", "BT-117", "amount", tax.amount),
@@ -365,10 +440,12 @@ def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
                 yield RuleFinding(
                     rule=rule, term="BT-117", kind="wrong", text=text, expected=str(vat)
                 )
-        if tax.base is not None and invoice.lines and _is_another(tax.base, right, group):
-            text = (
-                f"VAT {name} is taken of {tax.base} (BT-116), but its lines come to {right or 0}."
-            )
+    # a category and rate may stand more than once, by its reasons
+    for group, parts in said.items():
+        name, right = f"{group[0]} {group[1].normalize():f} %", due.pop(group, None)
+        base = sum((part or Decimal(0) for part in parts), Decimal(0))
+        if None not in parts and invoice.lines and _is_another(base, right, group):
+            text = f"VAT {name} is taken of {base} (BT-116), but its lines come to {right or 0}."
             yield RuleFinding(
                 rule=_rule_of(group, "08"),
                 term="BT-116",
@@ -388,7 +465,7 @@ def _is_another(base: Decimal, right: Decimal | None, group: Group) -> bool:
     `right` is None where no line is of the group.
     """
     if right is None or group[0] not in BEARING:
-        return base != right
+        return right is None or base not in {right, cents(right)}
     return abs(base - right) >= VAT_SLACK
 
 

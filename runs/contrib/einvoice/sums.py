@@ -7,14 +7,14 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Tax
+from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax
 from runs.contrib.einvoice.rules import bases, cents, is_off, line_net
 
 FIELDS = {
     "BT-1": "number", "BT-2": "issued", "BT-3": "kind", "BT-5": "currency", "BT-9": "due",
     "BT-84": "iban",
     "BT-27": "seller.name", "BT-31": "seller.vat_id", "BT-40": "seller.country",
-    "BT-44": "buyer.name",
+    "BT-44": "buyer.name", "BT-63": "representative.vat_id",
     "BT-106": "line_total", "BT-107": "allowance_total", "BT-108": "charge_total", "BT-109": "net",
     "BT-110": "vat",
     "BT-112": "gross", "BT-115": "payable",
@@ -34,7 +34,7 @@ def added_up(draft: Invoice, lines: Sequence[InvoiceLine], extras: Sequence[Extr
     ]
     allowances = sum((extra.amount or zero for extra in extras if not extra.charge), zero)
     charges = sum((extra.amount or zero for extra in extras if extra.charge), zero)
-    total = sum((line.net or zero for line in lines), zero)
+    total = cents(sum((line.net or zero for line in lines), zero))
     net, vat = total - allowances + charges, sum((tax.amount or zero for tax in taxes), zero)
     return replace(
         draft,
@@ -74,6 +74,8 @@ def with_supplied(invoice: Invoice, told: Mapping[str, str]) -> Invoice:
         value = Decimal(text) if term in AMOUNTS else text
         outer, _, inner = FIELDS[term].partition(".")
         part: Any = getattr(invoice, outer)
+        if inner and part is None:
+            part = Party()
         change: dict[str, Any] = {outer: replace(part, **{inner: value}) if inner else value}
         invoice = replace(invoice, **change)
     return replace(

@@ -16,6 +16,8 @@ NAMESPACES = {
     "cbc": "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
 }
 
+SUB_LINES = "cac:SubInvoiceLine"
+"""Of the XRechnung extension (BG-DEX-01); the line above them holds their sum."""
 XRECHNUNG_EXTENSION = "urn:xeinkauf.de:kosit:extension:xrechnung_"
 """Part of BT-24.
 
@@ -34,14 +36,14 @@ def read(root: Element) -> Invoice:
     totals, means = r.one(root, "cac:LegalMonetaryTotal"), r.one(root, "cac:PaymentMeans")
     due = r.date(root, "cbc:DueDate", "BT-9") or r.date(means, "cbc:PaymentDueDate", "BT-9")
     currency = r.text(root, "cbc:DocumentCurrencyCode")
-    tax_total = next(
-        (
-            node
-            for node in r.all(root, "cac:TaxTotal")
-            if r.all(node, "cac:TaxSubtotal") or _in(node, r, currency)
-        ),
-        None,
-    )
+    tax_totals = r.all(root, "cac:TaxTotal")
+    # the sum in another currency has no breakdown, nor has that which some write once more
+    broken_down = [node for node in tax_totals if r.all(node, "cac:TaxSubtotal")]
+    in_currency = [node for node in tax_totals if _in(node, r, currency)]
+    tax_total = next(iter([*broken_down, *in_currency]), None)
+    accounts = r.texts(root, "cac:PaymentMeans/cac:PayeeFinancialAccount/cbc:ID")
+    withheld = r.all(root, "cac:WithholdingTaxTotal")
+    named = r.texts(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID")
     profile = r.text(root, "cbc:CustomizationID")
     extended = profile is not None and XRECHNUNG_EXTENSION in profile
     read = Invoice(
@@ -55,13 +57,16 @@ def read(root: Element) -> Invoice:
         buyer_reference=r.text(root, "cbc:BuyerReference"),
         order=r.text(root, "cac:OrderReference/cbc:ID"),
         terms=r.text(root, "cac:PaymentTerms/cbc:Note"),
-        preceding=r.text(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID"),
+        preceding=next(iter(named), None),
+        others_preceding=tuple(named[1:]),
         profile=profile,
         delivered=r.date(root, "cac:Delivery/cbc:ActualDeliveryDate", "BT-72"),
         means=r.text(means, "cbc:PaymentMeansCode"),
-        iban=r.text(means, "cac:PayeeFinancialAccount/cbc:ID"),
+        iban=next(iter(accounts), None),
+        other_ibans=tuple(accounts[1:]),
         seller=_party(r, r.one(root, "cac:AccountingSupplierParty/cac:Party")),
         buyer=_party(r, r.one(root, "cac:AccountingCustomerParty/cac:Party")),
+        representative=_representative(r, root),
         line_total=r.number(totals, "cbc:LineExtensionAmount", "BT-106"),
         allowance_total=r.number(totals, "cbc:AllowanceTotalAmount", "BT-107"),
         charge_total=r.number(totals, "cbc:ChargeTotalAmount", "BT-108"),
@@ -77,6 +82,7 @@ def read(root: Element) -> Invoice:
         ),
         extras=tuple(_extra(r, node) for node in r.all(root, "cac:AllowanceCharge")),
         taxes=tuple(_tax(r, node) for node in r.all(tax_total, "cac:TaxSubtotal")),
+        withheld=r.sum(withheld, "cbc:TaxAmount", "WithholdingTaxTotal") if withheld else None,
         third_parties=tuple(
             _third_party(r, node) for node in r.all(root, "cac:PrepaidPayment") if extended
         ),
@@ -108,6 +114,11 @@ def _party(r: TermReader, node: Element | None) -> Party:
     )
 
 
+def _representative(r: TermReader, root: Element) -> Party | None:
+    node = r.one(root, "cac:TaxRepresentativeParty")
+    return None if node is None else _party(r, node)
+
+
 def _line(r: TermReader, node: Element) -> InvoiceLine:
     own = r.all(node, "cac:AllowanceCharge")
     quantity = (
@@ -122,6 +133,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         quantity=r.number(node, quantity, "BT-129"),
         unit=measured.get("unitCode") if measured is not None else None,
         net=r.number(node, "cbc:LineExtensionAmount", "BT-131"),
+        order=r.text(node, "cac:OrderLineReference/cac:OrderReference/cbc:ID"),
         order_line=r.text(node, "cac:OrderLineReference/cbc:LineID"),
         accounting=r.text(node, "cbc:AccountingCost"),
         allowances=r.sum(
@@ -134,6 +146,7 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         rate=r.number(category, "cbc:Percent", "BT-152"),
         name=r.text(node, "cac:Item/cbc:Name"),
         description=r.text(node, "cac:Item/cbc:Description"),
+        nesting="SUB" if r.all(node, SUB_LINES) else None,
     )
 
 

@@ -97,6 +97,11 @@ class TermReader:
         words = "".join(element.itertext()).strip() if element is not None else ""
         return words[:MAX_TEXT] or None
 
+    def texts(self, node: Element | None, path: str) -> list[str]:
+        """The different words of all elements there, in their order."""
+        found = [self.text(element) for element in self.all(node, path)]
+        return list(dict.fromkeys(text for text in found if text))
+
     def number(self, node: Element | None, path: str, term: str) -> Decimal | None:
         text = self.text(node, path)
         if text is None:
@@ -112,14 +117,17 @@ class TermReader:
     def date(
         self, node: Element | None, path: str, term: str, *, compact: bool = False
     ) -> str | None:
-        """An ISO date; `compact` reads `20261231` (UNTDID 2379, format 102)."""
+        """An ISO date; `compact` reads `20261231` (UNTDID 2379, format 102).
+
+        Others are dates of XML Schema, which may name a time zone: the day is the same.
+        """
         text = self.text(node, path)
         if text is None:
             return None
-        shape = r"\d{8}" if compact else r"\d{4}-\d{2}-\d{2}"
+        shape = r"(\d{8})" if compact else r"(\d{4}-\d{2}-\d{2})(?:Z|[+-]\d{2}:\d{2})?"
         try:
-            if re.fullmatch(shape, text, re.ASCII):
-                return dt.date.fromisoformat(text).isoformat()
+            if day := re.fullmatch(shape, text, re.ASCII):
+                return dt.date.fromisoformat(day[1]).isoformat()
         except ValueError:
             pass
         self._unread.append(Unread(term=term, text=text[:100]))

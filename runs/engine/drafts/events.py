@@ -11,9 +11,8 @@ from checkpoints.state import redaction
 from runs.engine.context.claimed_run import loop_num
 from runs.engine.traces import TRACE
 from runs.models import Pause
-from runs.states import SLEEPS, Lifecycle, PauseKind
+from runs.states import SLEEPS, Lifecycle
 from runs.workflows.reviews import stages
-from runs.workflows.sequence import APPROVE
 
 EventDraft = tuple[EventKind, dict[str, Any]]
 Events = list[EventDraft]
@@ -70,9 +69,10 @@ def starting(head: Checkpoint) -> Events:
     ]
 
 
-def asked(pause: Pause, **more: Any) -> EventDraft:
-    """The event that tells a question: for an approval (S0-22), or for data, with the schema of
-    what is missing (S2-19, S3-8).
+def asked(pause: Pause, **more: Any) -> Events:
+    """The events that tell a question, in the words of both documents: `await_human_input` with the
+    schema of what is missing (S2-19, S3-8), and `approval_requested` (S0-22). A client knows one of
+    them.
     """
     question: dict[str, Any] = {
         "pause_id": pause.shown_id,
@@ -92,28 +92,21 @@ def asked(pause: Pause, **more: Any) -> EventDraft:
     if pause.turn:
         open_now = stages.within(pause.review, pause.turn)
         question["open_stages"] = [stage["name"] for stage in open_now]
+    wanted: dict[str, Any] = {"told_as": EventKind.APPROVAL_REQUESTED.value}
     if pause.required_inputs:
-        question |= {
-            "required_inputs": pause.required_inputs,
-            "attempts": pause.attempts,
-            "refined": pause.refined,
-        }
-    return EventKind.AWAIT_HUMAN_INPUT if pause.required_inputs and not _may_nod(
-        pause
-    ) else EventKind.APPROVAL_REQUESTED, {**question, **more}
-
-
-def _may_nod(pause: Pause) -> bool:
-    """Whether a question for words takes an approval without any: an agent that asks whether to go
-    on (S0-22, 30).
-    """
-    return pause.kind == PauseKind.INPUT and APPROVE in pause.bare
+        question |= {"attempts": pause.attempts, "refined": pause.refined}
+        wanted["required_inputs"] = pause.required_inputs
+    question |= more
+    return [
+        (EventKind.AWAIT_HUMAN_INPUT, {**question, **wanted}),
+        (EventKind.APPROVAL_REQUESTED, question),
+    ]
 
 
 def asking(pause: Pause, checkpoint: Checkpoint) -> Events:
     """The events of a question that opens (S0-30)."""
     return [
-        asked(pause),
+        *asked(pause),
         created(checkpoint),
         (
             EventKind.RUN_PAUSED,

@@ -31,6 +31,11 @@ OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", 
 """State keys that lists and the API show; copied to the checkpoint's metadata so that no state is
 loaded for them.
 """
+CONCLUSION = "conclusion"
+"""State key of how the work ended, in a sentence, from the step that ends it: lists, pages and the
+API show it beside `completed`.
+"""
+LONGEST_CONCLUSION = 200
 
 
 def after_step(
@@ -83,7 +88,7 @@ def after_step(
             **({approvals.UNASKED: sorted(held.unasked)} if held.unasked else {}),
             **traces.metadata(held.trace, held.run, over=not next_step or sleeps),
             "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
-            "outputs": _outputs(held, state, code),
+            "outputs": {**_outputs(held, state, code), **_conclusion(update)},
         },
     )
     if not write:
@@ -117,6 +122,15 @@ def _outputs(held: ClaimedRun, state: Mapping[str, Any], code: Commit | None) ->
     elif before is not None and state.get(COMMITS) == held.state.get(COMMITS):
         outputs[COMMITS] = before
     return outputs
+
+
+def _conclusion(update: Any) -> dict[str, str]:
+    """The sentence that a step ends the work with; of this step alone, so that none of an earlier
+    run on the thread is told.
+    """
+    said = update.get(CONCLUSION) if isinstance(update, Mapping) else None
+    words = codec.readable(said).strip() if isinstance(said, str) else ""
+    return {CONCLUSION: words[:LONGEST_CONCLUSION].strip()} if words else {}
 
 
 def _skipped(held: ClaimedRun, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:

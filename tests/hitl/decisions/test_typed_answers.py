@@ -17,7 +17,7 @@ from runs.models import Pause
 from runs.workflows import schemas
 from runs.workflows.base import Ask, Done, Go, Report
 from runs.workflows.wait_for_input import wait_for_input
-from tests.conftest import drive, fresh, kinds, pause_of
+from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
 from tests.doors.rest import ana_api as ana_api
 from tests.doors.rest import problem
@@ -99,7 +99,13 @@ def test_a_step_that_lacks_data_pauses_and_says_what_it_needs(waiting):
         REASON,
     )
     assert event["required_inputs"] == schemas.in_order(SUPPLIER)
-    assert "approval_requested" not in kinds(waiting)
+    # S0-22: a client that knows no questions for data opens its dialog too
+    nods = Event.objects.get(kind="approval_requested").data
+    assert event == {
+        **nods,
+        "required_inputs": event["required_inputs"],
+        "told_as": "approval_requested",
+    }
 
 
 def test_a_step_whose_data_is_there_does_not_ask(order_that):

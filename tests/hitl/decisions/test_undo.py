@@ -100,12 +100,13 @@ def test_taken_back_the_question_is_open_again_as_it_was(asked, ana, ben):
     told = list(
         Event.objects.filter(thread=asked.thread_id)
         .order_by("-seq")
-        .values_list("kind", flat=True)[:5]
+        .values_list("kind", flat=True)[:6]
     )
     assert told == [
         "run_paused",
         "checkpoint_created",
         "approval_requested",
+        "await_human_input",
         "log",
         "pause_updated",
     ]

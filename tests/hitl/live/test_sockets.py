@@ -125,8 +125,8 @@ async def test_what_happens_is_heard_at_once(url, as_ana, paused, ana):
 
     async with socket(f"{url}?after={last}", as_ana) as communicator:
         await elsewhere(answer)
-        events = await receive(communicator, 4 + 7)
-        assert [event["seq"] for event in events] == list(range(last + 1, last + 12))
+        events = await receive(communicator, 4 + 8)
+        assert [event["seq"] for event in events] == list(range(last + 1, last + 13))
         assert events[0]["event"] == "approval_received"
         assert await communicator.receive_nothing()
 

@@ -10,18 +10,13 @@ import pytest
 
 from hitl.models import Decision
 from tests.conftest import drive, fresh, pause_of
+from tests.runs.contrib.houses import house as house
 from tests.worlds.books import invoices
-from tests.worlds.books.booking import House, sent, state_of
+from tests.worlds.books.booking import sent, state_of
 from tests.worlds.mailing import relay
 from tests.worlds.outsiders import browser, link_to, mails_to
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
-
-
-@pytest.fixture
-def house(make_order, settings, tmp_path, ana):
-    settings.WAYSTATION_SHARED = tmp_path / "shared"
-    return House(make_order, tmp_path, ana)
 
 
 def test_the_supplier_sends_what_is_missing_and_the_run_goes_on_at_decide(house):

@@ -10,19 +10,13 @@ from runs.contrib.booking.letters import LETTERS
 from runs.models import Pause, StepTemplate
 from runs.workflows import letters
 from tests.conftest import pause_of
+from tests.runs.contrib.houses import house as house
 from tests.worlds.books import invoices
 from tests.worlds.books.booking import House
 
 pytestmark = pytest.mark.django_db
 URL = "/templates/steps/booking-decide/texts"
 TEXT = "Liebe {{supplier}},\n\nes fehlt auf {{invoice}}:\n\n{{missing}}"
-
-
-@pytest.fixture
-def house(make_order, settings, tmp_path, ana):
-    settings.WAYSTATION_SHARED = tmp_path / "shared"
-    settings.WAYSTATION_FILES = [tmp_path / "inbox"]
-    return House(make_order, tmp_path, ana)
 
 
 @pytest.fixture

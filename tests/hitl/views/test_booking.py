@@ -20,19 +20,13 @@ from hitl.forms.pages import MessageForm
 from hitl.models import Decision
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
+from tests.runs.contrib.houses import house as house
 from tests.worlds.books import invoices
-from tests.worlds.books.booking import House, sent, state_of
+from tests.worlds.books.booking import sent, state_of
 from tests.worlds.books.writer import to_cii, to_pdf, to_ubl
 
 pytestmark = pytest.mark.django_db
 STEEL = {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN}
-
-
-@pytest.fixture
-def house(make_order, settings, tmp_path, ana):
-    settings.WAYSTATION_SHARED = tmp_path / "shared"
-    settings.WAYSTATION_FILES = [tmp_path / "inbox"]
-    return House(make_order, tmp_path, ana)
 
 
 def create(client, **input):

@@ -66,7 +66,9 @@ def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api, api, a
     again = ana_api.post("/api/v1/workflows/wait", {**WAIT, "prompt_id": "pr-42"}, format="json")
     assert (again.status_code, again.json()["pause_id"]) == (200, opened["pause_id"])
     pause = Pause.objects.get()
-    [told] = told_of(pause)
+    told, twice = told_of(pause)  # in the words of both documents (S0-22)
+    assert (told["event"], twice["event"]) == ("await_human_input", "approval_requested")
+    assert {**twice["data"], "told_as": twice["event"]} == told["data"]
     assert (told["channel"], told["data"]["promptId"], told["data"]["prompt"]) == (
         "status",
         "pr-42",
@@ -86,10 +88,12 @@ def test_a_steps_own_question_has_the_name_and_a_late_answer_to_it_meets_no_othe
     """S2-19, F3."""
     order = drive(order_that(asks_twice))
     run = order.latest_run.shown_id
-    assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0"]
+    assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0"] * 2
     assert respond(ana_api, run, "push-0").status_code == 200
     order = drive(order)
-    assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0", "push-1"]
+    assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0"] * 2 + [
+        "push-1"
+    ] * 2
     late = respond(ana_api, run, "push-0", {"decision": "cancel"})
     assert (late.status_code, late.json()["code"]) == (409, "pause_closed")
     assert respond(ana_api, run, pause_of(order).shown_id).status_code == 200, (

@@ -132,6 +132,7 @@ def test_no_step_and_no_worker_is_needed_to_wait(engine):
     assert list(Event.objects.order_by("seq").values_list("kind", flat=True)) == [
         "run_started",
         "await_human_input",
+        "approval_requested",
         "checkpoint_created",
         "run_paused",
     ]

@@ -62,6 +62,7 @@ def test_the_whole_sequence_of_an_agent_chat_is_told_in_its_order(endpoint, thre
     asks = [
         "streaming_chunk",
         "tool_call_started",
+        "await_human_input",
         "approval_requested",
         "checkpoint_created",
         "run_paused",
@@ -77,7 +78,7 @@ def test_the_whole_sequence_of_an_agent_chat_is_told_in_its_order(endpoint, thre
         "checkpoint_created",
     ]
     final = ["streaming_chunk", "run_completed", "checkpoint_created"]
-    assert agents.told(thread)[10:] == [*after, *both, *loop, *final]
+    assert agents.told(thread)[11:] == [*after, *both, *loop, *final]
     made = agents.events(thread, "checkpoint_created")
     # S0-31: the answer and its loop are loop 2
     assert [one["loop_num"] for one in made if one["node_id"]] == [1, 2, 2, 2, 3, 4, 5]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.contrib.einvoice.model import Extra, Tax, ThirdParty
+from runs.contrib.einvoice.model import Extra, Party, Tax, ThirdParty
 from runs.contrib.einvoice.rules import check, iban_problem, vat_problem
 from runs.contrib.einvoice.sums import added_up, recalculated, with_supplied
 from tests.worlds.books import invoices
@@ -225,6 +226,104 @@ def test_a_tax_number_stands_in_for_the_vat_id():
         )
         == []
     )
+
+
+NUMBERS: dict[str, Any] = {
+    "BT-31": {"seller": {"vat_id": "DE222222220"}},
+    "BT-32": {"seller": {"tax_number": "201/123/40207"}},
+    "BT-63": {"representative": {"name": "Fiskal GmbH", "vat_id": "DE111111125"}},
+    "none": {},
+}
+ANY, VAT_ONLY = {"BT-31", "BT-32", "BT-63"}, {"BT-31", "BT-63"}
+MET_BY = {
+    "S": ANY, "Z": ANY, "E": ANY, "AE": ANY, "L": ANY, "M": ANY, "K": VAT_ONLY, "G": VAT_ONLY,
+    "O": set(NUMBERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("category", MET_BY)
+def test_what_names_the_one_who_owes_the_vat_of_each_category(category):
+    """A tax representative's VAT id (BT-63) stands for the seller's (BR-S-02, 03, 04 and their
+    likes): a supplier who has one was asked for a VAT id that there is not. Of other categories
+    than S nothing was looked at.
+    """
+    nobody = replace(invoices.PAPER, vat_id=None, registration="HRB 1")
+    named = {"K": "IC", "L": "AF", "M": "AG"}.get(category, category)
+    for number, parts in NUMBERS.items():
+        parties = {"seller": nobody, "representative": Party()}
+        said: dict[str, Any] = {
+            name: replace(parties[name], **part) for name, part in parts.items()
+        }
+        draft = replace(invoices.draft(nobody, invoices.PAPER_IBAN, "1"), **said)
+        for rule in ("02", "03", "04"):
+            line = invoices.line(1, "x", "1", "50.00", rate=D(0))
+            extra = Extra(charge=rule == "04", amount=D(9), category=category, rate=D(0))
+            lines = [replace(line, category=category if rule == "02" else "O")]
+            found = rules(added_up(draft, lines, [] if rule == "02" else [extra]))
+            met = number in MET_BY[category]
+            assert found == (set() if met else {(f"BR-{named}-{rule}", "BT-31")}), (number, rule)
+
+
+def test_a_tax_representative_without_a_number_is_asked_for_that_and_not_the_seller():
+    """BR-56."""
+    nobody = replace(invoices.PAPER, vat_id=None, registration="HRB 1")
+    invoice = replace(invoices.correct(), seller=nobody, representative=Party(name="Fiskal GmbH"))
+    assert rules(invoice) == {("BR-S-02", "BT-63")}
+    assert rules(with_supplied(invoice, {"BT-63": "DE111111126"})) == {("BR-CO-09", "BT-63")}
+    assert check(with_supplied(invoice, {"BT-63": "DE111111125"})) == []
+    # in a state that says less than any document does
+    assert (
+        check(with_supplied(replace(invoice, representative=None), {"BT-63": "DE111111125"})) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("category", "changes", "found"),
+    [
+        ("AE", {}, set()),
+        ("AE", {"vat_id": None, "registration": "HRB 2"}, set()),
+        ("AE", {"vat_id": None}, {("BR-AE-02", "BT-48")}),
+        ("K", {"vat_id": None, "registration": "HRB 2"}, {("BR-IC-02", "BT-48")}),
+        ("G", {"vat_id": None}, set()),
+    ],
+)
+def test_a_buyer_who_owes_the_vat_is_named(category, changes, found):
+    lines = [invoices.line(1, "x", "1", "50.00", category=category, rate=D(0))]
+    buyer = replace(invoices.BUYER, **changes)
+    assert rules(added_up(replace(invoices.correct(), buyer=buyer), lines)) == found
+
+
+@pytest.mark.parametrize(
+    ("nesting", "price", "adds_up", "said"),
+    [
+        ("GROUP", "100.00", True, "Line 3 is the sum of other lines."),
+        ("GROUP", "0.00", True, ""),
+        ("INFORMATION", "9.00", True, "Line 3 explains other lines."),
+        ("INFORMATION", "0.00", True, ""),
+        ("INFORMATION", "0.00", False, "Line 3 explains other lines."),
+        ("SUB", "9.00", True, ""),
+        ("SUB", "9.00", False, "Line 3 is split into further lines."),
+        (None, "9.00", True, ""),
+    ],
+)
+def test_lines_of_lines_are_out_of_scope_in_words(nesting, price, adds_up, said):
+    """ZUGFeRD EXTENDED was told that its sum is 1500.00 and its parts come to 3000.00: a line that
+    is the sum of others was added to them.
+
+    What counts beyond doubt is booked: lines of no amount, and those that sum up what is in them.
+    """
+    lines = [invoices.line(place, "x", "1", "50.00") for place in (1, 2)]
+    third = replace(invoices.line(3, "y", "1", price), nesting=nesting)
+    invoice = added_up(invoices.correct(), [*lines, third])
+    if not adds_up:
+        invoice = replace(invoice, line_total=D("1.00"))
+    wrong = [one for one in check(invoice) if one.kind == "wrong"]
+    if said:
+        assert [
+            one.text.startswith(f"{said} Lines of lines are out of scope") for one in wrong
+        ] == [True]
+    else:
+        assert wrong == []
 
 
 @pytest.mark.parametrize(

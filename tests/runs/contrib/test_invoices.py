@@ -90,6 +90,7 @@ drafts = st.builds(
     iban=st.none() | words,
     seller=parties,
     buyer=parties,
+    representative=st.none() | parties,
     prepaid=st.none() | amounts,
     rounding=st.none() | amounts,
 )
@@ -114,6 +115,12 @@ def test_an_invoice_goes_into_the_state_and_comes_back(draft, lines):
     """S3-3: JSON that keeps every decimal."""
     invoice = added_up(draft, lines)
     assert load(Invoice, dump(invoice)) == invoice
+
+
+def test_a_state_names_no_term_that_the_invoice_has_not():
+    """A worker of the version before refuses terms that it does not know."""
+    kept = dump(replace(invoices.correct(), third_parties=(), other_ibans=(), representative=None))
+    assert not {"third_parties", "other_ibans", "others_preceding", "representative"} & kept.keys()
 
 
 @pytest.mark.parametrize(
@@ -153,6 +160,15 @@ def test_a_number_or_date_that_is_none_is_told_and_not_guessed():
         ("BT-112", "missing"),
         ("BT-115", "missing"),
     }
+
+
+@pytest.mark.parametrize("zone", ["Z", "+01:00", "-05:30"])
+def test_a_day_may_name_its_time_zone(zone):
+    """XML Schema lets it: an XRechnung of 2016-04-04+01:00 was asked for its issue date."""
+    written = to_ubl(invoices.correct())
+    assert read_invoice(written.replace(b"2026-11-02<", f"2026-11-02{zone}<".encode())) == (
+        read_invoice(written)
+    )
 
 
 @pytest.mark.parametrize("number", ["30.00000000000", "30." + "0" * 40, "+30", "30.", "0030.0"])

@@ -104,11 +104,12 @@ def test_corrections_asked_for_at_the_review_go_back_to_the_execution_and_throug
 
 
 def test_events_of_a_pause_come_in_the_documents_order(paused):
-    """S0-25, S0-27, S0-30."""
+    """S0-22, S0-25, S0-27, S0-30; S2-19: in the words of both documents."""
     expected = [
         "step_started",
         "log",
         "step_completed",
+        "await_human_input",
         "approval_requested",
         "checkpoint_created",
         "run_paused",

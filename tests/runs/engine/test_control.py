@@ -76,8 +76,9 @@ def test_a_run_stops_at_the_next_step_boundary_when_a_person_suspends_it(make_or
     assert (order.status, order.phase) == ("paused", "suspended")
     assert pause_of(order).question == "Suspended by Ana Ruiz"
     assert called() == ["planning", "execute"]
-    assert kinds(order)[-5:] == [  # those of a pause
+    assert kinds(order)[-6:] == [  # those of a pause
         "step_completed",
+        "await_human_input",
         "approval_requested",
         "checkpoint_created",
         "run_paused",

@@ -38,7 +38,7 @@ HUBS_AND_PAGES = 5
 EVENT_SOURCE = """(url) => {
   window.seen = [];
   const source = new EventSource(url);
-  const kinds = ["log", "run_started", "step_started", "step_completed", "checkpoint_created", "approval_requested", "approval_received",
+  const kinds = ["log", "run_started", "step_started", "step_completed", "checkpoint_created", "await_human_input", "approval_requested", "approval_received",
     "run_paused", "run_resumed", "run_completed", "run_cancelled"];
   for (const kind of kinds) source.addEventListener(kind, ({ lastEventId }) => window.seen.push(Number(lastEventId)));
   window.source = source;

@@ -58,14 +58,19 @@ def to_ubl(invoice: Invoice) -> bytes:
     put(root, "cbc:DocumentCurrencyCode", money)
     put(root, "cbc:BuyerReference", invoice.buyer_reference)
     put(root, "cac:OrderReference/cbc:ID", invoice.order)
-    put(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID", invoice.preceding)
+    for number in invoice.named:
+        put(new(root, "cac:BillingReference"), "cac:InvoiceDocumentReference/cbc:ID", number)
     _ubl_party(new(new(root, "cac:AccountingSupplierParty"), "cac:Party"), invoice.seller)
     _ubl_party(new(new(root, "cac:AccountingCustomerParty"), "cac:Party"), invoice.buyer)
+    if invoice.representative:
+        _ubl_party(new(root, "cac:TaxRepresentativeParty"), invoice.representative)
     put(root, "cac:Delivery/cbc:ActualDeliveryDate", invoice.delivered)
     put(root, "cac:PaymentMeans/cbc:PaymentMeansCode", invoice.means)
     if kind == "CreditNote":
         put(root, "cac:PaymentMeans/cbc:PaymentDueDate", invoice.due)
     put(root, "cac:PaymentMeans/cac:PayeeFinancialAccount/cbc:ID", invoice.iban)
+    for account in invoice.other_ibans:
+        put(new(root, "cac:PaymentMeans"), "cac:PayeeFinancialAccount/cbc:ID", account)
     put(root, "cac:PaymentTerms/cbc:Note", invoice.terms)
     for party in invoice.third_parties:
         _ubl_third_party(new(root, "cac:PrepaidPayment"), party, money)
@@ -74,6 +79,7 @@ def to_ubl(invoice: Invoice) -> bytes:
     put(root, "cac:TaxTotal/cbc:TaxAmount", invoice.vat, currencyID=money)
     for tax in invoice.taxes:
         _ubl_tax(root, tax, money)
+    put(root, "cac:WithholdingTaxTotal/cbc:TaxAmount", invoice.withheld, currencyID=money)
     totals = new(root, "cac:LegalMonetaryTotal")
     for name, amount in (
         ("LineExtension", invoice.line_total),
@@ -144,6 +150,7 @@ def _ubl_line(node: Element, line: InvoiceLine, money: str | None, measured: str
     put(node, "cbc:LineExtensionAmount", line.net, currencyID=money)
     put(node, "cbc:AccountingCost", line.accounting)
     put(node, "cac:OrderLineReference/cbc:LineID", line.order_line)
+    put(node, "cac:OrderLineReference/cac:OrderReference/cbc:ID", line.order)
     for charge, amount in (("false", line.allowances), ("true", line.charges)):
         if amount:
             one = new(node, "cac:AllowanceCharge")
@@ -159,6 +166,8 @@ def _ubl_line(node: Element, line: InvoiceLine, money: str | None, measured: str
     )
     put(node, "cac:Price/cbc:PriceAmount", line.price, currencyID=money)
     put(node, "cac:Price/cbc:BaseQuantity", line.price_base, unitCode=line.unit)
+    if line.nesting:
+        put(node, "cac:SubInvoiceLine/cbc:ID", f"{line.id}.1")
 
 
 def to_cii(invoice: Invoice) -> bytes:
@@ -178,6 +187,8 @@ def to_cii(invoice: Invoice) -> bytes:
     put(agreement, "ram:BuyerReference", invoice.buyer_reference)
     _cii_party(new(agreement, "ram:SellerTradeParty"), invoice.seller)
     _cii_party(new(agreement, "ram:BuyerTradeParty"), invoice.buyer)
+    if invoice.representative:
+        _cii_party(new(agreement, "ram:SellerTaxRepresentativeTradeParty"), invoice.representative)
     put(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID", invoice.order)
     delivery = new(trade, "ram:ApplicableHeaderTradeDelivery")
     _cii_date(
@@ -195,6 +206,9 @@ def _cii_settlement(node: Element, invoice: Invoice) -> None:
         "ram:SpecifiedTradeSettlementPaymentMeans/ram:PayeePartyCreditorFinancialAccount/ram:IBANID",
         invoice.iban,
     )
+    for account in invoice.other_ibans:
+        means = new(node, "ram:SpecifiedTradeSettlementPaymentMeans")
+        put(means, "ram:PayeePartyCreditorFinancialAccount/ram:IBANID", account)
     for tax in invoice.taxes:
         one = new(node, "ram:ApplicableTradeTax")
         put(one, "ram:CalculatedAmount", tax.amount)
@@ -220,7 +234,8 @@ def _cii_settlement(node: Element, invoice: Invoice) -> None:
     put(totals, "ram:GrandTotalAmount", invoice.gross)
     put(totals, "ram:TotalPrepaidAmount", invoice.prepaid)
     put(totals, "ram:DuePayableAmount", invoice.payable)
-    put(node, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID", invoice.preceding)
+    for number in invoice.named:
+        put(new(node, "ram:InvoiceReferencedDocument"), "ram:IssuerAssignedID", number)
 
 
 def _cii_date(parent: Element, path: str, date: str | None) -> None:
@@ -245,9 +260,11 @@ def _cii_party(node: Element, party: Party) -> None:
 
 def _cii_line(node: Element, line: InvoiceLine) -> None:
     put(node, "ram:AssociatedDocumentLineDocument/ram:LineID", line.id)
+    put(node, "ram:AssociatedDocumentLineDocument/ram:LineStatusReasonCode", line.nesting)
     put(node, "ram:SpecifiedTradeProduct/ram:Name", line.name)
     put(node, "ram:SpecifiedTradeProduct/ram:Description", line.description)
     agreement = new(node, "ram:SpecifiedLineTradeAgreement")
+    put(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID", line.order)
     put(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID", line.order_line)
     put(agreement, "ram:NetPriceProductTradePrice/ram:ChargeAmount", line.price)
     put(

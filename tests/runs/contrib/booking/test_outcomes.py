@@ -5,6 +5,7 @@ person said; never just done.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -13,13 +14,16 @@ import pytest
 
 from hitl.models import Decision
 from runs import services as runs
+from runs.contrib.booking.outcomes import WORDS
+from runs.contrib.booking.state import IN_PART, POSTED, REJECTED
 from runs.contrib.einvoice.model import Extra, Invoice, Tax
 from runs.contrib.einvoice.sums import added_up
+from runs.models import WorkOrder
 from tests.conftest import drive, kinds, log_lines, pause_of
 from tests.runs.contrib.houses import ends_truly
 from tests.runs.contrib.houses import house as house
 from tests.worlds.books import invoices
-from tests.worlds.books.booking import state_of
+from tests.worlds.books.booking import House, state_of
 from tests.worlds.books.writer import to_cii, to_pdf, to_ubl
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -97,6 +101,42 @@ def test_a_page_names_the_steps_that_a_rejected_invoice_never_came_to(house, pag
     assert "All steps are done." not in shown
     assert "The invoice was rejected: nothing is booked" in log_lines(order)
     assert page.get(f"/work-orders/{order.shown_id}/picture").status_code == 200
+
+
+def booked_in_part(house: House) -> WorkOrder:
+    order = house.answer(house.book(invoices.fifty_lines()), {"send_back": {"7": "Wrong price"}})
+    said = {"7": {"answer": "credited", "explanation": "Our mistake."}}
+    order = house.answer(order, {"lines": said})
+    return house.answer(order, {"refuse": {"7": "Credit note follows"}})
+
+
+ENDINGS: dict[str, Callable[[House], WorkOrder]] = {
+    WORDS[POSTED]: lambda house: house.book(invoices.correct()),
+    WORDS[IN_PART]: booked_in_part,
+    WORDS[REJECTED]: lambda house: house.answer(
+        house.book(invoices.wrong_total()), action="reject"
+    ),
+}
+
+
+@pytest.mark.parametrize("words", ENDINGS)
+def test_how_a_booking_ended_is_said_wherever_it_is_completed(house, page, api, ana, words):
+    """A rejected invoice and one that was booked in part read *Completed* like any other in lists,
+    over REST and in the stream; only the state had the outcome.
+    """
+    order = ENDINGS[words](house)
+    assert order.status == "completed"
+    shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert f"<p>{words}</p>" in shown
+    assert f'<span class="phase">{words}</span>' in page.get("/work-orders/").content.decode()
+    client, path = api(ana), "/api/v1/work-orders"
+    for told in (
+        client.get(f"{path}/{order.shown_id}").json(),
+        client.get(path).json()["results"][0],
+    ):
+        assert told["checkpoint_data"]["outputs"]["conclusion"] == words
+    ended = order.thread.events.get(kind="run_completed")
+    assert ended.data == {"status": "success", "conclusion": words}
 
 
 def test_a_page_of_what_was_booked_says_that_all_steps_are_done(house, page):
