@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -196,14 +197,15 @@ def test_an_answer_to_another_question_is_not_given_to_this_one(ana_api, url, pa
 @pytest.mark.usefixtures("unchanged")
 def test_an_answer_that_cannot_be_taken_says_what_is_missing(ana_api, url, subtests):
     """C8, F20: the question stays open."""
-    for answer, code, field in [
+    answers: list[tuple[dict[str, Any], str, str]] = [
         ({"decision": "revise"}, "feedback_required", "feedback"),
         ({"decision": "revise", "feedback": "  \n"}, "feedback_required", "feedback"),
         ({"decision": "revise", "feedback": None}, "feedback_required", "feedback"),
         ({"decision": "maybe"}, "unknown_answer", "decision"),
         ({"decision": "APPROVE"}, "unknown_answer", "decision"),
         ({"decision": "skip_review"}, "unknown_answer", "decision"),
-    ]:
+    ]
+    for answer, code, field in answers:
         with subtests.test(ascii(answer)[:60]):
             assert problem(resume(ana_api, url, **answer), 422, code)["errors"][field]
 
