@@ -70,13 +70,16 @@ def test_a_run_elsewhere_has_ended_once_its_engine_says_so(ana, ben, api, team, 
     assert stands() == ("running", "resumed")
     gone_on = client.post(f"{URL}/booking-1/resume-and-continue", {}, format="json")
     assert (gone_on.json()["lifecycle"], stands()) == ("running", ("running", "running"))
-    advance(pause.run_id, budget=5)
+    if ends == "failed":  # else a worker comes later
+        advance(pause.run_id, budget=5)
     assert stands() == ("running", "running")
     assert says(ends, by=api(ben)) == (404, "not_found"), "a colleague is no engine"
     assert says(ends) == (200, ends)
     assert says(ends) == (200, ends), "said twice, it is kept once"
     assert stands() == (ends, ends)
     assert says("running") == (409, "not_resumed")
+    advance(pause.run_id, budget=5)
+    assert stands() == (ends, ends)
     page.force_login(ana)
     assert (
         "The engine that asked says so." in page.get(f"/threads/{pause.run.thread.shown_id}/").text
