@@ -24,7 +24,9 @@ from tests.matrix.world import ROLES, STATES, Role, World, digest
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
-READING = {"ThreadConsumer", "RunConsumer", "WorkflowConsumer", "InboxConsumer"}
+READING = {
+    "ThreadConsumer", "RunConsumer", "ChatRunConsumer", "WorkflowConsumer", "InboxConsumer",
+}  # fmt: skip
 """Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried
 in tests/hitl/live/test_socket_answers.py.
 What is sent here is nothing that they take, so it changes nothing."""
