@@ -116,7 +116,7 @@ def payload_in(view: Mapping[str, Any], pause: Pause) -> Any:
         values = _values(field, _state(view, field.name))
         if values:
             data.setlist(field.name, values)
-    return SchemaForm(pause.required_inputs, data).payload
+    return SchemaForm(pause.required_inputs, data, pause.known).payload
 
 
 def errors_at(errors: Mapping[str, list[str]], pause: Pause) -> dict[str, str]:
