@@ -1,7 +1,7 @@
 # Two commands matter: `make up` (run it) and `make test` (prove it). README tells the rest.
 PORT ?= 8000
 DATA ?= data
-REPOSITORIES ?=
+REPOSITORIES ?= $(WAYSTATION_REPOSITORIES)
 WORKFLOWS ?=
 ARGS ?=
 PYTHON ?= $(shell command -v python3.11 || command -v python3)

@@ -21,6 +21,7 @@ from checkpoints.database import addresses
 from hitl.http import rest
 from project import steady
 from project.identity.options import options as of_identity
+from project.openapi import enums
 from project.telemetry import errors, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
@@ -340,7 +341,6 @@ CACHES = {
 
 Nothing is lost with it.
 """
-
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "project.redis.layer.RedisLayer",
@@ -354,8 +354,7 @@ CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the
-    # lease's work, not the broker's
+    # a broker that hangs may hold a sender for seconds, not minutes; redelivery is the lease's work
     {
         "socket_timeout": 1,
         "socket_connect_timeout": 1,
@@ -426,11 +425,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
     "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.threads.export.DocumentParser"],
-    "ENUM_NAME_OVERRIDES": {
-        "RunStatusEnum": "runs.states.RunStatus",
-        "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
-        "OccasionEnum": "hitl.models.outbound.Occasion",
-    },
+    "ENUM_NAME_OVERRIDES": enums.NAMES,
     "ENFORCE_NON_BLANK_FIELDS": True,
     "COMPONENT_SPLIT_PATCH": False,  # what a PATCH needs, its serializer says
     "LICENSE": {"name": "MIT", "identifier": "MIT"},

@@ -40,6 +40,12 @@ INLINE = 256
 """Characters of a text that is kept in the checkpoint itself; a longer one is written once per
 version.
 """
+_STOPS = 'It is an argument of the call: graph.invoke(input, with_thread_id("…"), {}=["step"]).'
+ELSEWHERE = {
+    **{name: _STOPS.format(name) for name in ("interrupt_before", "interrupt_after")},
+    "resume_from": "Name a checkpoint_id, or go to a node by Command(goto=…) as the input.",
+}
+"""What callers write into a config and LangGraph reads elsewhere, with where that is."""
 Result = TypeVar("Result")
 Page = tuple[int, list[ReadCheckpoint]]
 """How many checkpoints were looked at, and those of them that match."""
@@ -313,18 +319,24 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return await asyncio.wrap_future(self._worker.submit(work, Kind.READ))
 
     def _at(self, config: RunnableConfig) -> CheckpointAddress:
+        _check_places(config["configurable"])  # where LangGraph puts a config's unknown keys, too
         return self._thread(
             config["configurable"]["thread_id"], config["configurable"].get("checkpoint_ns", "")
         )
 
     def _thread(self, thread_id: Any, namespace: str = "") -> CheckpointAddress:
+        _check_named(thread_id)
         thread = str(thread_id)
         if codec.holds_unreadable([thread, namespace]):
             raise ValueError(
                 "a thread_id and a checkpoint_ns are text without NUL and lone surrogates"
             )
-        stored = "|".join(filter(None, [self.space, namespace]))
-        return CheckpointAddress(owner=self.owner, thread=thread, namespace=stored)
+        return CheckpointAddress(
+            owner=self.owner, thread=thread, namespace=self._stored_namespace(namespace)
+        )
+
+    def _stored_namespace(self, namespace: str) -> str:
+        return "|".join(filter(None, [self.space, namespace]))
 
     def _config(self, config: RunnableConfig, checkpoint_id: str) -> RunnableConfig:
         at = self._at(config)
@@ -430,7 +442,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         given = config["configurable"] if config else {}
         thread = self._thread(given["thread_id"]).thread if config else None
         wanted = given.get("checkpoint_ns")
-        namespace = wanted if wanted is None else self._thread("", wanted).namespace
+        namespace = wanted if wanted is None else self._stored_namespace(wanted)
         keys = Q()
         for text, lookup in ((given.get("checkpoint_id"), "key"), (_id_of(before), "key__lt")):
             if text:
@@ -516,9 +528,34 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
 def with_thread_id(thread_id: str, **more: Any) -> RunnableConfig:
     """Make the config that names a thread: `graph.invoke(new_input,
-    with_thread_id("conversation-1"))` goes on there (S1-12).
+    with_thread_id("conversation-1"))` goes on there.
+
+    Raises ValueError where no thread is named, and for what LangGraph reads nowhere in a config
+    (ELSEWHERE).
     """
+    _check_named(thread_id)
+    _check_places(more)
     return {"configurable": {"thread_id": thread_id, **more}}
+
+
+def _check_named(thread_id: Any) -> None:
+    """Raise ValueError for a thread_id that is missing: all who left theirs out would go on with
+    one another's state.
+    """
+    if thread_id is None or not str(thread_id).strip():
+        raise ValueError(
+            f"thread_id is {thread_id!r}, which names no thread, so nothing was run. Give each "
+            "conversation an id of its own."
+        )
+
+
+def _check_places(named: Collection[str]) -> None:
+    """Raise ValueError where a config names what would be passed over in silence: a run that nobody
+    stops looks as one that had nothing to stop for.
+    """
+    for name, place in ELSEWHERE.items():
+        if name in named:
+            raise ValueError(f"{name} has no effect in a config, so nothing was run. {place}")
 
 
 def _nothing() -> None:

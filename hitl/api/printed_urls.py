@@ -37,6 +37,14 @@ urlpatterns = [
         printed(templates.WorkflowTemplate, get="agent_get_template", put="agent_edit_template"),
     ),
     path(
+        "repositories",
+        printed(
+            repositories.Repositories,
+            get="agent_list_repositories",
+            post="agent_create_repository",
+        ),
+    ),
+    path(
         "repositories/<repo:repository_id>/template-execution",
         printed(repositories.TemplateExecution, put="agent_set_template_execution"),
     ),

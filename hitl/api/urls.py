@@ -103,6 +103,7 @@ urlpatterns = [
         "workflows/<str:run_id>/resume-and-continue",
         inbound.once_per_event(wait_gate.WorkflowContinue.as_view()),
     ),
+    path("workflows/<str:run_id>/status", wait_gate.WorkflowReported.as_view()),
     path("resume", wait_gate.TraceResume.as_view()),
     path(
         "inbound/<slug:source>/start",

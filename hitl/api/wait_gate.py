@@ -16,12 +16,12 @@ from rest_framework.views import APIView
 from hitl.api.inbound import BySource
 from hitl.decisions import services
 from hitl.http import tracing
-from hitl.models import Via
+from hitl.models import Via, Wait
 from hitl.wait_gate import primitives, questions, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
-from runs.api.fields import OptionalText
+from runs.api.fields import OptionalText, TextOrNull
 from runs.api.requests import body_of, user_of
 from runs.security import scopes
 from runs.states import Lifecycle
@@ -95,6 +95,11 @@ class WaitIn(serializers.Serializer[Any]):
         allow_null=True,
         help_text='{"after": "P2D", "outcome": …} as in a template\'s review, or a duration.',
     )
+    next_deadline = TextOrNull(
+        max_length=40,
+        help_text="The deadline as a moment with its zone, 2027-01-31T12:00:00Z, in place of a "
+        'duration; `deadline` beside it may say the outcome: {"outcome": "cancel"}.',
+    )
     review = serializers.DictField(
         default=dict, help_text="The other rules on who answers, as in a template's review."
     )
@@ -138,7 +143,9 @@ def asked_of(values: dict[str, Any]) -> WaitRequest:
         **({} if named is None else {"reviewers": named}),
         **({} if until is None else {"deadline": until}),
     }
-    return WaitRequest(**{**values, "review": {**values["review"], **own}})
+    moment = values.pop("next_deadline") or ""
+    review = {**values["review"], **own}
+    return WaitRequest(**{**values, "review": review, "next_deadline": moment})
 
 
 class AnswerGiven(serializers.Serializer[Any]):
@@ -160,7 +167,8 @@ class AnswerGiven(serializers.Serializer[Any]):
 STATES = (
     "What is watched (S3-42): `waiting_external` while it asks, `resumed` once it was answered "
     "and goes on, `expired` where nobody "
-    "answered in time; else its `status`. A run of your engine stays `resumed` until it asks again."
+    "answered in time; else its `status`. A run of your engine stays `resumed` until that says "
+    "that it goes on or has ended (`…/status`, `…/resume-and-continue`), or asks again."
 )
 
 
@@ -168,7 +176,10 @@ class WorkflowOut(serializers.Serializer[Any]):
     """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
 
     run_id = serializers.CharField()
-    status = serializers.CharField(help_text="running, waiting_external, completed or failed")
+    status = serializers.CharField(
+        help_text="running, waiting_external, completed or failed; of your engine's run completed "
+        "once that says so."
+    )
     lifecycle = serializers.ChoiceField(Lifecycle.choices, help_text=STATES)
     node_id = serializers.CharField(help_text="Where it goes on.")
     blocking_reason = serializers.CharField(
@@ -350,7 +361,8 @@ class WorkflowContinue(APIView):
             "As `resume`; the answer holds the merged `state` and the `node_id` to go on at. "
             "Without a payload nothing is "
             "answered: a wait that was answered gives the same, an open one 409 "
-            f"`still_waiting`. A run of ours goes on. {WORDS}"
+            "`still_waiting`. A run of your engine reads `running` from then on; a run of ours "
+            f"goes on. {WORDS}"
         ),
     )
     def post(self, request: Request, run_id: str) -> Response:
@@ -358,7 +370,34 @@ class WorkflowContinue(APIView):
         if event.payload is None and not event.input_type:
             run, wait = resume.go_on(run_id, by=user)
             return told(Ingested(run=run, wait=wait))
-        return told(resume.ingest(event, by=user, via=Via.REST))
+        return told(resume.ingest_and_go_on(event, by=user, via=Via.REST))
+
+
+class ReportedIn(serializers.Serializer[Any]):
+    status = serializers.ChoiceField(
+        [value for value in Wait.Reported.values if value],
+        help_text="`running`: it goes on. `completed` or `failed`: it has ended, for good.",
+    )
+
+
+class WorkflowReported(APIView):
+    may_act = scopes.ASKS
+
+    @extend_schema(
+        operation_id="report_workflow",
+        request=ReportedIn,
+        responses=WorkflowOut,
+        summary="Say where a run of your engine is behind the answer",
+        description=(
+            "For whoever opened its waits. The same again is harmless. 409 `still_waiting`: the "
+            "question is open. 409 `not_resumed`: it has ended already, or is a run of "
+            "Waystation's own."
+        ),
+        examples=[OpenApiExample("It came to an end", {"status": "completed"}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        status = body_of(request, ReportedIn)["status"]
+        return Response(primitives.document(primitives.report(run_id, status, by=user_of(request))))
 
 
 class TraceIn(serializers.Serializer[Any]):

@@ -31,6 +31,7 @@ from hitl.find.lists import (
     sort,
     times,
 )
+from hitl.models import Wait
 from hitl.rendering.paging import ListOrder
 from runs.models import Pause, Run, WorkOrder
 from runs.services import external_runs
@@ -102,26 +103,32 @@ def _thread_status(value: str, asker: Asker) -> Q:
     newest = Run.objects.filter(thread=OuterRef("thread")).order_by("-id").values("pk")[:1]
     runs = Run.objects.filter(pk=Subquery(newest))
     paused, asks = Q(status=RunStatus.PAUSED), _family_asks()
-    resumed = Q(status=DONE, definition__template_slug=external_runs.SLUG)
+    elsewhere = Q(status=DONE, definition__template_slug=external_runs.SLUG)
+    said = Wait.objects.filter(pause__run=OuterRef("pk"))
     match value:
         case "paused":
             found = paused & (Q(awaited=0) | asks)
         case "running":
             found = Q(status=RunStatus.RUNNING) | (paused & Q(awaited__gt=0) & ~asks)
         case Lifecycle.RESUMED.value:
-            found = resumed
+            found = elsewhere & ~Q(Exists(said.filter(reported__in=Wait.ENDED)))
         case _:
-            found = Q(status=value) & ~resumed
+            ended = elsewhere & Q(Exists(said.filter(reported=value)))
+            found = (Q(status=value) & ~elsewhere) | ended
     return Q(pk__in=runs.filter(found).values("thread"))
 
 
-FACTS_OF_RUN = ("status", "awaited", "failure_code", "definition__template_slug")
+FACTS_OF_RUN = ("status", "awaited", "failure_code", "definition__template_slug", "reported")
 
 
 def _threads(keys: Sequence[Any], asker: Asker) -> list[Facts]:
     threads = Thread.objects.filter(pk__in=keys).annotate(newest=_newest("pk"))
     rows = list(threads.values("newest", f"owner__{NAME}", "team__name"))
-    newest = Run.objects.filter(pk__in=[row["newest"] for row in rows if row["newest"]])
+    newest = Run.objects.filter(pk__in=[row["newest"] for row in rows if row["newest"]]).annotate(
+        reported=Wait.objects.filter(pause__run=OuterRef("pk"), reported__in=Wait.ENDED).values(
+            "reported"
+        )
+    )
     runs = {run["pk"]: run for run in newest.values("pk", *FACTS_OF_RUN)}
     asking = _asking([key for key, run in runs.items() if run["awaited"]])
     return [_thread(row, runs.get(row["newest"]), asking) for row in rows]
@@ -133,7 +140,7 @@ def _thread(row: Mapping[str, Any], run: Mapping[str, Any] | None, asking: Conta
     if run and status == RunStatus.PAUSED and run["awaited"] and run["pk"] not in asking:
         status = RunStatus.RUNNING.value
     if status == DONE and slug == external_runs.SLUG:
-        status = Lifecycle.RESUMED.value
+        status = (run and run["reported"]) or Lifecycle.RESUMED.value
     facts = {
         "status": status,
         "template": slug,

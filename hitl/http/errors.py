@@ -38,7 +38,7 @@ from runs.definitions.editing.versions import TemplateExists
 from runs.definitions.readiness import CannotRun
 from runs.definitions.shipped import NothingNewer
 from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
-from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
+from runs.git.repositories import RepositoryExists, RepositoryInvalid, RepositoryNotFound
 from runs.git.sources import BadSource
 from runs.keyed import KeyTaken
 from runs.models.artifacts import ArtifactDropped
@@ -69,6 +69,7 @@ STATUS: dict[type[Exception], int] = {
     RulesRefused: 422,
     RepositoryNotFound: 404,
     RepositoryInvalid: 422,
+    RepositoryExists: 409,
     OrdersStopped: 409,
     CannotRun: 422,
     NotReady: 422,
@@ -138,6 +139,7 @@ STATUS: dict[type[Exception], int] = {
     waits.TooManyWaits: 409,
     resume.WrongQuestion: 409,
     resume.StillWaiting: 409,
+    resume.NotResumed: 409,
     early_answers.NotKept: 409,
     KeyTaken: 409,
     starts.StartInvalid: 422,

@@ -20,8 +20,10 @@ def websockets(problem_of: ProblemOf) -> list[Any]:
     return [
         path("ws/threads/<thr:thread_id>/stream", thread),
         path("ws/runs/<run:run_id>/stream", run),
-        path("runs/<run:run_id>/stream/ws", run),  # S0-9
-        path("ws/workflows/<str:run_id>/stream", workflow),  # S3-42
+        # so that a client has one base for REST and for its socket
+        path("runs/<run:run_id>/stream/ws", run),
+        path("api/v1/runs/<run:run_id>/stream/ws", run),
+        path("ws/workflows/<str:run_id>/stream", workflow),
         path("ws/inbox", inbox),
         re_path("", other),
     ]

@@ -42,7 +42,16 @@ class OuterRun(models.Model):
 class Wait(ids.HasShownId, models.Model):
     """One question of such a run."""
 
+    class Reported(models.TextChoices):
+        """What the other engine said of its run behind the answer."""
+
+        NOTHING = ""
+        RUNNING = "running"
+        COMPLETED = "completed"
+        FAILED = "failed"
+
     PREFIX = "wait"
+    ENDED = (Reported.COMPLETED, Reported.FAILED)
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     # the constraint below has one
@@ -67,6 +76,14 @@ class Wait(ids.HasShownId, models.Model):
         null=True,
         related_name="waits",
         help_text="The one that asked, which never answers; null where a person or a process did.",
+    )
+    reported = models.CharField(
+        max_length=9,
+        choices=Reported,
+        default=Reported.NOTHING,
+        db_default=Reported.NOTHING,
+        blank=True,
+        help_text="What that engine said of its run since the answer; empty for nothing yet.",
     )
 
     class Meta:

@@ -33,8 +33,8 @@ from runs import services as runs
 from runs.models import Pause, QueuedTurn, Run
 from runs.security import scopes
 from runs.states import LIVE, STOPS, RunEnded
+from runs.threads import memory, turns
 from runs.threads import message_queue as lines
-from runs.threads import turns
 from runs.threads.message_queue import TurnRefused
 from runs.threads.turns import ThreadBusy, Turn
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -210,6 +210,7 @@ def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
 def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> MessageOutcome:
     """Answer a question in words. Raises what `decide` raises."""
     scopes.check_answer()
+    given = memory.check(pause.run.thread, given, pause.run.definition, asked=pause.required_inputs)
     text = _text(given)
     if pause.phase in STOPS and text is None:
         reply = Answer(APPROVE, via, update=given)

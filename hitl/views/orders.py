@@ -106,12 +106,9 @@ def order_new(request: HttpRequest) -> HttpResponse:
         rights.usable(person(request)), use_template_execution=True
     )
     repositories = list(usable.order_by("name").distinct()[: OFFERED + 1])
-    slug = (
-        request.POST.get("template")
-        or request.GET.get("template")
-        or (chosen and chosen.default_template)
-        or OFFERED_FIRST
-    )
+    default = (chosen and chosen.default_template) or rights.default_template()
+    said = request.POST.get("template") or default
+    slug = request.POST.get("template") or request.GET.get("template") or default or OFFERED_FIRST
     template = next(
         (candidate for candidate in templates if candidate.slug == slug),
         templates[0],
@@ -124,7 +121,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
         user=person(request),
         initial=begun,
     )
-    named = bool(request.POST.get("template") or (chosen and chosen.default_template))
+    named = template.slug == said  # not the first of the list in place of one that cannot be had
     if "change" in request.POST:  # a row more, or one less
         form.show_as_typed()
     elif request.method == "POST" and not named:

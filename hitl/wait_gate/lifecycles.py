@@ -2,8 +2,8 @@
 those of S3-6; and their counters.
 
 Derived from the run and its last question, never stored. A run of another engine is `resumed` from
-its answer until its next question: whether that engine came to an end, nobody says here. A run of
-our own is `resumed` while it goes on after an answer.
+its answer until that engine says that the run goes on or has ended, or asks again. A run of our own
+is `resumed` while it goes on after an answer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from checkpoints import ids
 from checkpoints.models import Thread
-from hitl.models import Decision
+from hitl.models import Decision, Wait
 from runs.models import Pause, Run, RunQuerySet
 from runs.services import external_runs
 from runs.states import COMPLETED, EXPIRED, LIVE, PAUSED, Lifecycle, PauseStatus
 
 _ASKS = Q(status=PAUSED, awaited=0)
+NOTHING = Wait()
+"""Of a question that has none: an imported one."""
 _ELSEWHERE = Q(definition__template_slug=external_runs.SLUG)
 
 
@@ -30,6 +32,8 @@ def of(run: Run, last: Pause | None) -> Lifecycle:
     elsewhere = run.frozen.template_slug == external_runs.SLUG
     if run.status == PAUSED and not run.awaited:
         return Lifecycle.WAITING
+    if answered and elsewhere and (reported := getattr(last, "wait", NOTHING).reported):
+        return Lifecycle(reported)
     if run.status in LIVE:
         return Lifecycle.RESUMED if answered else Lifecycle.RUNNING
     if run.status == COMPLETED:
@@ -41,19 +45,22 @@ def among(runs: RunQuerySet, state: Lifecycle) -> RunQuerySet:
     """Those of some runs that are in this state, as `of` tells it."""
     answered = Exists(Pause.objects.filter(run=OuterRef("pk"), status=PauseStatus.ANSWERED))
     works = Q(status__in=sorted(LIVE)) & ~_ASKS
+    waits = Wait.objects.filter(pause__run=OuterRef("pk"))
+    said = Exists(waits.filter(reported=state)) & _ELSEWHERE
+    told = Exists(waits.exclude(reported=""))
     match state:
         case Lifecycle.WAITING:
             return runs.filter(_ASKS)
         case Lifecycle.RUNNING:
-            return runs.filter(works).exclude(answered)
+            return runs.filter(works & ~answered | said)
         case Lifecycle.RESUMED:
-            return runs.filter(Q(answered) & works | Q(status=COMPLETED) & _ELSEWHERE)
+            return runs.filter(Q(answered) & works | Q(status=COMPLETED) & _ELSEWHERE).exclude(told)
         case Lifecycle.COMPLETED:
-            return runs.filter(status=COMPLETED).exclude(_ELSEWHERE)
+            return runs.filter(Q(status=COMPLETED) & ~_ELSEWHERE | said)
         case Lifecycle.EXPIRED:
             return runs.filter(status=EXPIRED)
         case Lifecycle.FAILED:
-            return runs.exclude(status__in=sorted({*LIVE, COMPLETED, EXPIRED}))
+            return runs.filter(~Q(status__in=sorted({*LIVE, COMPLETED, EXPIRED})) | said)
 
 
 def newest(runs: RunQuerySet) -> RunQuerySet:

@@ -162,6 +162,13 @@ def resume_from_checkpoint(run_id: str, *, by: User) -> WorkflowState:
     return standing(*resume.go_on(run_id, by=by))
 
 
+def report(run_id: str, status: str, *, by: User) -> WorkflowState:
+    """Say that a run of another engine goes on behind its answer (`running`), or has ended
+    (`completed`, `failed`). Raises as `resume.report`.
+    """
+    return standing(*resume.report(run_id, status, by=by))
+
+
 def look(run_id: str, *, by: User) -> WorkflowState:
     """Where a run is. Raises NotFound."""
     return standing(*waits.find(run_id, by=by))
@@ -189,6 +196,8 @@ def standing(run: Run, wait: Wait | None) -> WorkflowState:
     status = STATUSES.get(RunStatus(run.status), "failed")
     if run.awaited and run.status in LIVE:
         status = "running"
+    if wait is not None and (wait.reported or status == "completed"):  # ours ended, theirs goes on
+        status = wait.reported or "running"
     return WorkflowState(
         run=run, wait=wait, status=status, node_id=node, state=state, pause=pause, decision=decision
     )

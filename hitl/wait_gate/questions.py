@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from checkpoints import ids
+from checkpoints.database import clock
 from checkpoints.state import codec
 from hitl.models import ApiToken
 from hitl.outbound import recipients
@@ -86,6 +89,8 @@ class WaitRequest:
     """Answers beside the usual one: `name` and `label` each."""
     review: Mapping[str, Any] = field(default_factory=dict)
     """Who answers, by when and how: `runs.workflows.reviews.rules`."""
+    next_deadline: str = ""
+    """The deadline as a moment in ISO 8601 with its zone, in place of `after` of the rules'."""
     recipients: Sequence[str] = ()
     prompt_id: str = ""
     """What `POST /api/v1/resume` may call the question, beside its id."""
@@ -128,7 +133,7 @@ class WaitRequest:
 
         A wait without a name or calls has the digest that it had before there were any.
         """
-        later = {"prompt_id", "calls"}
+        later = {"prompt_id", "calls", "next_deadline"}
         bound = {name: value for name, value in self.told.items() if name not in later or value}
         return codec.digest(codec.encode({**bound, "callback_secret": ""}))
 
@@ -171,7 +176,8 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
             raise WaitInvalid({"calls": ["A question about calls asks for nothing else."]})
         wanted = tool_calls.required(calls) if calls else asked.required_inputs
         inputs = schemas.check_inputs(wanted) if wanted else {}
-        rules = review_rules.check(dict(asked.review), step_options.calendars())
+        given, until = _until(asked)
+        rules = review_rules.check(given, step_options.calendars())
         stages.check_inputs(inputs, rules)
     except codec.NotJson as error:
         raise WaitInvalid({"": [str(error)]}) from error
@@ -180,6 +186,8 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
     except schemas.SchemaRefused as error:
         raise WaitInvalid({f"required_inputs.{error.field}".rstrip("."): [error.words]}) from error
     except review_rules.ReviewInvalid as error:
+        if asked.next_deadline and error.field == "deadline.after":
+            raise WaitInvalid({"next_deadline": ["Up to ten years from now."]}) from error
         raise WaitInvalid({f"review.{error.field}".rstrip("."): [str(error)]}) from error
     except FieldRefused as error:  # of stages, each of which brings its own part
         raise WaitInvalid({f"required_inputs.{error.field}".rstrip("."): [str(error)]}) from error
@@ -243,6 +251,7 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
         if token is None
         else [("Asked by the agent", token.name)],
         review=rules,
+        until=until,
         outside=outside,
         node_id=asked.node_id,
         prompt_id=asked.prompt_id,
@@ -250,6 +259,31 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
         bare=[APPROVE] if calls else [],
         agent="" if token is None else token.name,
     )
+
+
+def _until(asked: WaitRequest) -> tuple[dict[str, Any], dt.datetime | None]:
+    """The rules with a deadline that was given as a moment, and that moment.
+
+    One that has passed is refused where the question opens: the same words may be the question that
+    was asked before it.
+    """
+    review, deadline = dict(asked.review), asked.review.get("deadline") or {}
+    if not asked.next_deadline or not isinstance(deadline, Mapping):
+        return review, None
+    if {"after", "calendar"} & deadline.keys():
+        raise WaitInvalid(
+            {"next_deadline": ["A moment here, or a duration in `deadline`: give one of them."]}
+        )
+    try:
+        until = dt.datetime.fromisoformat(asked.next_deadline)
+    except ValueError:
+        until = None
+    if until is None or until.tzinfo is None:
+        text = "Give a moment with its zone, such as 2027-01-31T12:00:00Z."
+        raise WaitInvalid({"next_deadline": [text]})
+    seconds = math.ceil((until - clock.now()).total_seconds())
+    after = f"PT{seconds}S" if seconds > 0 else "P3650D"
+    return {**review, "deadline": {**deadline, "after": after}}, until
 
 
 def check_recipient(recipient: str) -> None:

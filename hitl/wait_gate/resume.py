@@ -11,16 +11,21 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import transaction
+
 from checkpoints import ids
 from checkpoints.database.people import User
-from checkpoints.models import Thread
+from checkpoints.events import log
+from checkpoints.models import EventKind, Thread
 from hitl.decisions.services import AlreadyAnswered, NotFound, NotPaused, SeveralQuestions
 from hitl.models import Decision, EarlyAnswer, Via, Vote, Wait
 from hitl.threads.messages import open_on
 from hitl.wait_gate import early_answers, repeated_events, resume_events, waits
 from hitl.wait_gate.repeated_events import EventRepeated
 from hitl.wait_gate.resume_events import ResumeEvent, fits, same
+from runs import keyed
 from runs.models import Pause, Run
+from runs.security import scopes
 from runs.states import LIVE, PENDING, PauseStatus
 from runs.tasks import nudge
 
@@ -49,6 +54,22 @@ class StillWaiting(Exception):
     """There is nothing to go on with yet: the question is open."""
 
     code = "still_waiting"
+
+
+class NotResumed(Exception):
+    """The run is not behind an answer, so its engine has nothing to say of it; the message says
+    why. Nothing was changed.
+    """
+
+    code = "not_resumed"
+
+
+FROM = {
+    Wait.Reported.RUNNING: {Wait.Reported.NOTHING},
+    Wait.Reported.COMPLETED: {Wait.Reported.NOTHING, Wait.Reported.RUNNING},
+    Wait.Reported.FAILED: {Wait.Reported.NOTHING, Wait.Reported.RUNNING},
+}
+"""What an engine may say of its run → after what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +192,63 @@ def _fresh(run: Run) -> Run:
     return Run.objects.shown().get(pk=run.pk)
 
 
+def ingest_and_go_on(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
+    """`ingest` for an engine that goes on with the answer. Raises as that."""
+    ingested = ingest(event, by=by, via=via)
+    if ingested.decision is not None and ingested.wait is not None:
+        _move(ingested.wait, Wait.Reported.RUNNING)
+    return ingested
+
+
+def report(run_id: str, status: str, *, by: User) -> tuple[Run, Wait]:
+    """Keep what another engine says of its run behind the answer: it goes on, or has ended. Said
+    twice, it is kept once.
+
+    Raises NotFound, StillWaiting, NotResumed.
+    """
+    run, wait = waits.find(run_id, by=by)
+    theirs = wait is not None and wait.outer.owner_id != by.pk
+    if theirs or (scopes.asks() and run.thread.owner_id != by.pk):
+        raise NotFound("There is no such run.")
+    if wait is None:
+        raise NotResumed("A run of Waystation's own says by itself where it is.")
+    if not _move(wait, Wait.Reported(status)) and wait.reported != status:
+        if wait.pause.status == PauseStatus.OPEN:
+            raise StillWaiting("The question is open, so the run neither goes on nor has ended.")
+        raise NotResumed(
+            f"The run reads {wait.reported} already."
+            if wait.reported
+            else "Its last question was not answered, so it has ended already."
+        )
+    return _fresh(run), wait
+
+
+@transaction.atomic(durable=True)
+def _move(wait: Wait, status: Wait.Reported) -> bool:
+    """Whether what the engine says is news; one compare-and-set."""
+    mine = Wait.objects.filter(pk=wait.pk, pause__status=PauseStatus.ANSWERED)
+    moved = mine.filter(reported__in=FROM[status]).update(reported=status)
+    if moved:
+        words = "goes on" if status == Wait.Reported.RUNNING else f"has ended: {status.value}"
+        message = f"{wait.outer.name} {words}, as its engine says"
+        said = (EventKind.LOG, {"message": message, "level": "info", "step": wait.pause.step})
+        log.append(wait.outer.thread_id, wait.pause.run_id, [said])
+        keyed.made(wait.pause.run.shown_id)
+    wait.refresh_from_db(fields=["reported", "pause"])
+    return bool(moved)
+
+
 def go_on(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
-    """The run, to go on with (S3-38); a worker is told of one of ours once more.
+    """The run, to go on with; a worker is told of one of ours once more. One of another engine
+    reads `running` from then on.
 
     Raises NotFound and StillWaiting.
     """
     run, wait = waits.find(run_id, by=by)
     if run.status in LIVE and open_on(run.thread_id):
         raise StillWaiting("The question is open, so there is nothing to go on with yet.")
+    if wait is not None:
+        _move(wait, Wait.Reported.RUNNING)
     if run.status == PENDING:
         nudge(run.pk, run.queue)
     return run, wait

@@ -147,6 +147,8 @@ def _open(
         outer = OuterRun.objects.create(owner=by, name=asked.run_id, thread=thread)
     elif Pause.objects.open().filter(run__thread=outer.thread).exists():
         raise WaitOpen(_why_not(asked, by))
+    if question.until is not None and question.until <= clock.now():
+        raise WaitInvalid({"next_deadline": ["It has passed, so nobody could answer in time."]})
     pause = external_runs.open_wait(outer.thread, question)
     if agent is not None and not policy.answerers(pause).exists():
         raise WaitInvalid({"team": [NOBODY]})

@@ -22,12 +22,12 @@ EVENTS = {
     EventKind.TOOL_CALL_COMPLETED: "a call ended, once: the same, `status`, `result`, `ms`",
     EventKind.CHECKPOINT_CREATED: "`checkpoint_id`, `status`, `node_id`, `loop_num`, "
     "`completed_nodes`, `total_nodes`",
-    EventKind.APPROVAL_REQUESTED: "a question for a verdict opened: `pause_id`, `prompt`, "
-    "`phase`, `revision`, `step`, `kind`",
+    EventKind.APPROVAL_REQUESTED: "a question opened, or an answer did not fit: `pause_id`, "
+    "`prompt`, `phase`, `revision`, `step`, `kind`",
     EventKind.APPROVAL_RECEIVED: "an answer is recorded: `decision_id`, `pause_id`, `decision`, "
     "`feedback`, `by`, `via`, `revision`",
-    EventKind.AWAIT_HUMAN_INPUT: "a question for data opened, or an answer did not fit: the same "
-    "as a question for a verdict, `required_inputs`, `attempts`, `refined`",
+    EventKind.AWAIT_HUMAN_INPUT: "right before it, the same question in other words: the same, "
+    "`required_inputs`, `told_as`",
     EventKind.RUN_PAUSED: "the run waits and holds nothing: `pause_id`, `phase`, `lifecycle`",
     EventKind.RUN_RESUMED: "the run goes on: `decision`, `step`, `lifecycle`",
     EventKind.RUN_COMPLETED: "the run ended well: `status`, `conclusion` (how, in words)",

@@ -19,7 +19,7 @@ from runs.workflows import refusals
 class TemplateAccessForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     class Meta:
         model = TemplateAccess
-        fields = ("slug", "enabled", "groups")
+        fields = ("slug", "enabled", "default", "groups")
 
     def clean_slug(self) -> str:
         slug = str(self.cleaned_data["slug"])
@@ -40,14 +40,15 @@ class TemplateAccessAdmin(ModelAdmin):
     search_fields = ("slug",)
     ordering = ("slug", "pk")
     show_full_result_count = False
-    list_display = ("slug", "enabled", "who")
+    list_display = ("slug", "enabled", "default", "who")
     filter_horizontal = ("groups",)
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).prefetch_related("groups")
 
     def get_fields(self, request: HttpRequest, obj: TemplateAccess | None = None) -> Any:
-        return ("slug", "enabled", "groups", "who") if obj else ("slug", "enabled", "groups")
+        fields = ("slug", "enabled", "default", "groups")
+        return (*fields, "who") if obj else fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: TemplateAccess | None = None) -> Any:
         return ("slug", "who") if obj else ()

@@ -128,6 +128,14 @@ class RepositoryIn(serializers.Serializer[Any]):
     )
 
 
+class NewRepositoryIn(RepositoryIn):
+    """What is left out is as usual."""
+
+    url = serializers.CharField(
+        max_length=500, help_text="A local path inside the allowed folders, or a remote URL."
+    )
+
+
 class TemplateExecutionIn(serializers.Serializer[Any]):
     use_template_execution = serializers.BooleanField(
         help_text="false: no work order may be made on this repository."
@@ -143,8 +151,19 @@ class MayChangeRepositories(BasePermission):
         return request.user.has_perm("runs.change_repository")
 
 
+class MayAddRepositories(MayChangeRepositories):
+    message = "You may not change repositories, or not add one."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if request.method == "POST":
+            return request.user.has_perm("runs.add_repository")
+        return super().has_permission(request, view)
+
+
 class Repositories(Paged):
-    permission_classes = [*APIView.permission_classes, MayChangeRepositories]
+    """The repositories that something is settled about; orders name others, too."""
+
+    permission_classes = [*APIView.permission_classes, MayAddRepositories]
 
     @extend_schema(
         operation_id="list_repositories",
@@ -153,6 +172,16 @@ class Repositories(Paged):
     )
     def get(self, request: Request) -> Response:
         return self.page(request, Repository.objects.all(), RepositoryOut)
+
+    @extend_schema(
+        operation_id="create_repository",
+        request=NewRepositoryIn,
+        responses={201: RepositoryOut},
+        summary="Settle something about a repository for the first time",
+    )
+    def post(self, request: Request) -> Response:
+        made = repositories.register(**body_of(request, NewRepositoryIn))
+        return Response(RepositoryOut(made).data, status=201)
 
 
 class RepositoryDetail(APIView):

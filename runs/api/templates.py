@@ -67,6 +67,9 @@ class TemplateOut(Runnable):
     enabled = serializers.SerializerMethodField(
         help_text="Whether work may be ordered by it at all; off, it is 409 `template_off`."
     )
+    default: Any = serializers.SerializerMethodField(
+        method_name="get_is_default", help_text="Whether orders that name no template go by it."
+    )
     frequency_promise = serializers.CharField(
         help_text="What holds of a run's steps with this frequency."
     )
@@ -94,12 +97,16 @@ class TemplateOut(Runnable):
             "warnings",
             "newer_in_code",
             "enabled",
+            "default",
             "created_at",
         ]
 
     def get_enabled(self, template: Template) -> bool:
         access = rights.access_to(template.slug)
         return access is None or access.enabled
+
+    def get_is_default(self, template: Template) -> bool:
+        return template.slug == rights.default_template()
 
     def get_newer_in_code(self, template: Template) -> str:
         return shipped.outdated([template]).get(template.slug, "")
@@ -143,6 +150,11 @@ class TemplateIn(serializers.Serializer[Any]):
     retention = serializers.DictField(required=False, help_text=HOW_LONG)
     size_budget = serializers.IntegerField(
         required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write."
+    )
+    default: Any = serializers.BooleanField(
+        required=False,
+        help_text="true: orders that name no template go by it, where their repository has no "
+        "default of its own. The template that was the default before is it no longer.",
     )
 
 

@@ -123,6 +123,7 @@ class EnabledIn(serializers.Serializer[Any]):
 class DryRunIn(TemplateIn):
     """The fields of a template that are not saved yet may come along; others are as saved."""
 
+    default = None
     input = serializers.DictField(required=False, help_text="What an order would bring.")
     request = OptionalText(max_length=20_000, help_text="What an order would ask for, in words.")
 

@@ -37,8 +37,13 @@ WHOLE = ""
 COLUMNS = ("deadline_at", "extendable_until", "times", "reminded", "next_at", "stage")
 
 
-def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
+def columns(
+    review: Review, opened_at: dt.datetime, *, until: dt.datetime | None = None
+) -> dict[str, Any]:
     """What a question that opens then begins with.
+
+    `until` is its deadline to the moment, where whoever asks named one; the rules then have it as a
+    duration.
 
     A calendar that was there when the template was saved may be gone. Then there is no deadline
     rather than one that is too early; the question says so, and so does `manage.py invariants`.
@@ -62,7 +67,7 @@ def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
         "times": times,
         "reminded": 0,
         "stage": 0,
-        **limits(found.deadline, opened_at),
+        **limits(until or found.deadline, opened_at),
     }
     if by_stage:
         turn = review_stages.turn(review)

@@ -121,6 +121,24 @@ def _why_not(access: TemplateAccess | None, by: User) -> NotPermitted | None:
     return None
 
 
+def default_template() -> str:
+    """Give the slug of the instance's default, for orders that name no template; "" for none."""
+    return str(
+        TemplateAccess.objects.filter(default=True).values_list("slug", flat=True).first() or ""
+    )
+
+
+def settle_default(slug: str, *, default: bool) -> None:
+    """Make a template the instance's default in place of the one that was, or take that back.
+
+    Call inside a transaction. Raises IntegrityError where another one is made it meanwhile.
+    """
+    if default:
+        TemplateAccess.objects.filter(default=True).exclude(slug=slug).update(default=False)
+        TemplateAccess.objects.get_or_create(slug=slug)
+    TemplateAccess.objects.filter(slug=slug).exclude(default=default).update(default=default)
+
+
 def check_order(slug: str, by: User, *, repository: Repository | None = None) -> None:
     """Raise NotPermitted where a person may not begin work by a template, or not on that
     repository.
@@ -131,13 +149,18 @@ def check_order(slug: str, by: User, *, repository: Repository | None = None) ->
         _check_use(repository, slug, by)
 
 
-def _check_use(repository: Repository, slug: str, by: User) -> None:
+def check_repository(repository: Repository, by: User) -> None:
+    """Raise Forbidden where a person may not begin work on a repository, by whatever template."""
     if not is_among(by, repository.use_groups.all(), restricted=repository.use_restricted):
         message = (
             "You may not use this repository, so nothing was begun. An operator decides which "
             "groups may."
         )
         raise Forbidden("repository_not_allowed", message)
+
+
+def _check_use(repository: Repository, slug: str, by: User) -> None:
+    check_repository(repository, by)
     if repository.allowed_templates and slug not in repository.allowed_templates:
         message = f"The template {slug} is not allowed on {repository.name}, so nothing was begun. "
         raise SwitchedOff(

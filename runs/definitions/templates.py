@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from checkpoints.state import codec
 from runs import keyed
-from runs.definitions import step_options
+from runs.definitions import rights, step_options
 from runs.definitions.checks import (
     check_off,
     check_people,
@@ -58,6 +58,7 @@ def edit_template(
     by: AbstractBaseUser | None = None,
     after: int | None = None,
     declared: str = "",
+    default: bool | None = None,
     **fields: Any,
 ) -> Template:
     """Save a template as its next version; orders made before keep theirs.
@@ -69,16 +70,20 @@ def edit_template(
             nothing is saved.
         declared: digest of the declaration in code that this is; then `fields` are all of it, and
             what they leave out is as usual.
+        default: whether orders that name no template go by this one; None leaves that as it is.
         fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input
             schema is none.
-        SavedMeanwhile: another version than `after` is current.
+        SavedMeanwhile: another version than `after` is current, or another template was made the
+            default at the same moment.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
     if after is not None and after != (last.version if last else 0):
         raise SavedMeanwhile
     values = checked(slug, last if not declared else None, fields)
+    if default is not None:
+        make_default(slug, default=default)
     if last and values == {name: getattr(last, name) for name in EDITED}:
         return _noted(last, declared)
     keyed.made("")
@@ -92,6 +97,17 @@ def edit_template(
                 **values,
             )
     except IntegrityError as error:  # template_version_once
+        raise SavedMeanwhile from error
+
+
+def make_default(slug: str, *, default: bool) -> None:
+    """Make a template the one of orders that name none, in place of the one that was; or take that
+    back. Raises SavedMeanwhile where another one is made it at the same moment.
+    """
+    try:
+        with transaction.atomic():
+            rights.settle_default(slug, default=default)
+    except IntegrityError as error:  # template_default_once
         raise SavedMeanwhile from error
 
 

@@ -129,7 +129,7 @@ def is_of_high_risk(review: Review, calls: Sequence[Mapping[str, Any]]) -> bool:
     return review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
 
 
-def opens(review: Review, *, at: dt.datetime) -> dict[str, Any]:
+def opens(review: Review, *, at: dt.datetime, until: dt.datetime | None = None) -> dict[str, Any]:
     """Give all columns of a question that follow from its rules and from when it opens: the rules,
     who answers by them, whose turn it is, and when they act.
 
@@ -140,7 +140,7 @@ def opens(review: Review, *, at: dt.datetime) -> dict[str, Any]:
         "panel_id": reviewer_index.keep(review),
         "turn": stages.turn(review),
         "opened_at": at,
-        **due_times.columns(review, at),
+        **due_times.columns(review, at, until=until),
     }
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 
 from checkpoints.database.people import User
+from runs import keyed
 from runs.definitions import TemplateNotNamed, readiness, rights
 from runs.git.forges.places import BadForge, checked_project, checked_url, project_of
-from runs.git.sources import BadSource, check_source
+from runs.git.sources import check_source
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Template
 from runs.workflows import refusals
 
@@ -40,6 +41,24 @@ _CREDENTIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 class RepositoryNotFound(Exception):
     code = "not_found"
+
+
+class RepositoryExists(Exception):
+    """Something is settled about that repository already; nothing was changed."""
+
+    code = "repository_exists"
+
+    def __init__(self, repository: Repository) -> None:
+        super().__init__(
+            gettext("%(url)s is repository %(id)s already. PUT changes what is settled of it.")
+            % {"url": repository.url, "id": repository.shown_id}
+        )
+
+
+class OrdersStopped(Exception):
+    """An operator has stopped work orders on this repository."""
+
+    code = "template_execution_off"
 
 
 class RepositoryInvalid(Exception):
@@ -84,6 +103,35 @@ def configure(repository_id: uuid.UUID, **changes: Any) -> Repository:
     return repository
 
 
+@transaction.atomic(durable=True)
+def register(url: str, *, name: str = "", **values: Any) -> Repository:
+    """Settle something about a repository that nothing was settled about before.
+
+    Args:
+        name: that of the folder at the URL's end, where it is left out.
+        values: as of `configure`.
+
+    Raises BadSource, RepositoryExists, RepositoryInvalid.
+    """
+    source = checked_source(url)
+    if (known := Repository.objects.filter(url=source).first()) is not None:
+        raise RepositoryExists(known)
+    name = name.strip() or source.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+    chosen = {field: _groups(field, values.pop(field)) for field in GROUPS if field in values}
+    repository = Repository(url=source, name=name[:120], **values)
+    if errors := problems({field: getattr(repository, field) for field in (*SETTLED, "url")}):
+        raise RepositoryInvalid(errors)
+    try:
+        with transaction.atomic():
+            repository.save(force_insert=True)
+    except IntegrityError as error:  # repository_url_once
+        raise RepositoryExists(Repository.objects.get(url=source)) from error
+    for field, groups in chosen.items():
+        rights.settle(repository, field, GROUPS[field], groups)
+    keyed.made(repository.shown_id)
+    return repository
+
+
 def _groups(field: str, names: list[str]) -> list[Group]:
     groups = {group.name: group for group in Group.objects.filter(name__in=names)}
     if missing := [name for name in names if name not in groups]:
@@ -104,39 +152,51 @@ def checked_source(url: str) -> str:
     )
 
 
-def named(url: str) -> Repository | None:
-    """The repository of that URL, if operators settled anything about it."""
-    try:
-        return Repository.objects.filter(url=checked_source(url)).first() if url.strip() else None
-    except BadSource:
-        return None
+def check_open(repository: Repository) -> None:
+    """Raise OrdersStopped where no new work order may be made on a repository."""
+    if not repository.use_template_execution:
+        raise OrdersStopped(
+            gettext(
+                "Work orders on %(name)s are switched off, so none was made. An operator can "
+                "switch them on again."
+            )
+            % {"name": repository.name}
+        )
 
 
-def template_for(url: str, by: User) -> str:
-    """The slug of the template of an order on that URL which names none: the repository's own.
+def template_for(repository: Repository | None, by: User, *, named: bool) -> str:
+    """Give the slug of the template of an order that names none: the repository's own default, else
+    the instance's, else the only one that fits.
 
-    Raises TemplateNotNamed without one.
+    Args:
+        repository: the order's, where something is settled about it.
+        named: whether the order names a repository.
+
+    Raises TemplateNotNamed where none of these says which.
     """
-    repository = named(url)
     if repository is not None and repository.default_template:
         return repository.default_template
     refused, allowed = rights.refusals(by), repository.allowed_templates if repository else []
-    known = Template.objects.current().order_by("slug")
-    fitting = [
+    known = [
         template
-        for template in known
-        if template.slug not in refused and (template.needs_repository or not url)
+        for template in Template.objects.current().order_by("slug")
+        if (template.needs_repository or not named) and (not allowed or template.slug in allowed)
     ]
-    lacks = readiness.lacking(fitting, by=by)
-    slugs = [
-        template.slug
-        for template in fitting
-        if template.slug not in lacks and (not allowed or template.slug in allowed)
-    ]
+    fitting = {template.slug for template in known if template.needs_repository == named}
+    if (default := rights.default_template()) in fitting:
+        return default
+    offered = [template for template in known if template.slug not in refused]
+    lacks = readiness.lacking(offered, by=by)
+    slugs = [template.slug for template in offered if template.slug not in lacks]
+    if len(only := [slug for slug in slugs if slug in fitting]) == 1:
+        return only[0]
     listed = (
         f"You may use: {', '.join(slugs)}." if slugs else "There is none that you may use here."
     )
-    raise TemplateNotNamed(f"The order names no template, so nothing was begun. {listed}")
+    raise TemplateNotNamed(
+        f"The order names no template, so nothing was begun. {listed} An operator can say which "
+        "one is meant: a repository's `default_template`, or `default: true` of a template."
+    )
 
 
 def problems(values: Mapping[str, Any]) -> dict[str, list[str]]:

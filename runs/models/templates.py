@@ -181,11 +181,27 @@ class TemplateAccess(models.Model):
         editable=False,
         help_text="Whether groups were chosen; it stays so when a chosen group is deleted.",
     )
+    default = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text=(
+            "Orders that name no template go by this one, where their repository has no default "
+            "of its own."
+        ),
+    )
 
     class Meta:
         verbose_name = "right to a template"
         verbose_name_plural = "rights to templates"
-        constraints = [models.UniqueConstraint(fields=["slug"], name="template_access_slug_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["slug"], name="template_access_slug_once"),
+            models.UniqueConstraint(
+                fields=["default"],
+                condition=Q(default=True),
+                name="template_default_once",
+                violation_error_message="Another template is the default. Take that back first.",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.slug

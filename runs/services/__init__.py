@@ -4,6 +4,7 @@ from runs.engine.imported import is_imported
 from runs.engine.locks import lock_for_answers
 from runs.engine.recovery.code_changes import NotHeld
 from runs.engine.start import NothingKept
+from runs.git.repositories import OrdersStopped
 from runs.services.forks import (
     begin_fork,
     fork,
@@ -28,7 +29,6 @@ from runs.services.retries import (
 from runs.services.work_orders import (
     FIRST_STATE,
     InputInvalid,
-    OrdersStopped,
     accept_code,
     allow_orders,
     cancel,

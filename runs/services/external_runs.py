@@ -6,6 +6,7 @@ Such a run is made with its question open, so no worker ever has it. The answer 
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class Question:
     labels: Mapping[str, str] = field(default_factory=dict)
     facts: Sequence[tuple[str, str]] = ()
     review: Review = field(default_factory=Review)
+    until: dt.datetime | None = None
+    """Its deadline, where that is a moment; `review` then has it as a duration."""
     outside: Mapping[str, Any] = field(default_factory=dict)
     """Who is asked without an account, as `asked_outside` gave it."""
     node_id: str = ""
@@ -106,7 +109,7 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
     }
     if asked.prompt_id:
         waiting["prompt_id"] = asked.prompt_id
-    opening = questions.opens(asked.review, at=now)
+    opening = questions.opens(asked.review, at=now, until=asked.until)
     if opening.get("deadline_at") is not None:
         waiting["next_deadline"] = opening["deadline_at"].isoformat()
     entry = Entry(

@@ -58,12 +58,6 @@ class InputInvalid(Exception):
         self.errors = errors
 
 
-class OrdersStopped(Exception):
-    """An operator has stopped work orders on this repository."""
-
-    code = "template_execution_off"
-
-
 def submit(
     template: str,
     *,
@@ -81,7 +75,8 @@ def submit(
     """Make a work order and start it.
 
     Args:
-        template: "" for the repository's own; TemplateNotNamed where it has none.
+        template: "" for the default of the repository or of the instance; TemplateNotNamed where
+            neither says which.
         interrupt_before, interrupt_after: names of steps at which this run asks, whatever the
             template says; `step/sub-step` for those of its child runs.
         again_of: the earlier order that this one asks for again (`resubmit`).
@@ -93,7 +88,7 @@ def submit(
         rights.NotPermitted: the template or the repository is not for this person, or the work
             could not be delivered for them.
     """
-    chosen_template = definitions.current(template or repositories.template_for(repository_url, by))
+    chosen_template = definitions.current(template or _default_template(repository_url, by))
     rights.check_order(chosen_template.slug, by)
     readiness.require(chosen_template, team=team.pk if team else None)
     check_priority(priority, by)
@@ -116,6 +111,18 @@ def submit(
         priority=priority,
         **texts,
     )
+
+
+def _default_template(url: str, by: User) -> str:
+    """Give the template of an order that names none. What is wrong with its repository is said
+    first: no template would help there.
+    """
+    source = repositories.checked_source(url) if url.strip() else ""
+    repository = Repository.objects.filter(url=source).first() if source else None
+    if repository is not None:
+        repositories.check_open(repository)
+        rights.check_repository(repository, by)
+    return repositories.template_for(repository, by, named=bool(source))
 
 
 def check_words(title: str, request: str) -> None:
@@ -231,14 +238,8 @@ def _create(
     priority: int,
 ) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
-    if repository is not None and not repository.use_template_execution:
-        raise OrdersStopped(
-            gettext(
-                "Work orders on %(name)s are switched off, so none was made. An operator can "
-                "switch them on again."
-            )
-            % {"name": repository.name}
-        )
+    if repository is not None:
+        repositories.check_open(repository)
     rights.check_order(template.slug, by, repository=repository)
     definition = definitions.freeze(template)
     _check_delivery(definition, source, repository, input, by)

@@ -189,6 +189,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
     thread = Thread.objects.get(pk=thread_id)
+    memory.check(thread, turn.input, definition)
     before = memory.of(thread, definition) if place.head is None and not turn.manual else None
     start = plan(
         turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now(), known=before
@@ -247,6 +248,8 @@ def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> ThreadPosition:
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
     _check_own(place)
+    if turn.input:
+        memory.check(Thread.objects.get(pk=thread_id), turn.input, definition)
     return place
 
 

@@ -433,6 +433,7 @@ MOVES: dict[str, Body] = {
     f"socket ws/threads/{THREAD}/stream": _said,
     f"socket ws/runs/{RUN}/stream": _said,
     f"socket runs/{RUN}/stream/ws": _said,
+    f"socket {API}runs/{RUN}/stream/ws": _said,
     "socket ws/workflows/<str:run_id>/stream": _said,
     "socket ws/inbox": _said,
     "tool answer": _of(bodies.tool_answer),

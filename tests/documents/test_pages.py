@@ -188,6 +188,14 @@ def test_every_command_of_the_readme_is_one_that_the_makefile_has():
 
 
 @pytest.mark.one_database
+def test_an_exported_folder_of_repositories_is_kept(monkeypatch):
+    """S4-56: `make up` set the variable to nothing."""
+    monkeypatch.setenv("WAYSTATION_REPOSITORIES", "/srv/git")
+    assert 'WAYSTATION_REPOSITORIES="/srv/git"' in would_run("make up")
+    assert 'WAYSTATION_REPOSITORIES="/home/me"' in would_run("make up REPOSITORIES=/home/me")
+
+
+@pytest.mark.one_database
 def test_what_is_said_to_prove_a_promise_is_there():
     """README named seven tests that had moved or had another name."""
     text = (ROOT / "docs" / "reference" / "promises.md").read_text()

@@ -158,32 +158,54 @@ def test_a_program_is_offered_the_tools_that_its_token_may_use(ana, scope, can, 
     assert can <= tools and not cannot & tools
 
 
+NO_TEST = "no test can show it"
+"""How the list says that a number is an order of work or a remark, and no behaviour."""
+
+
 @pytest.mark.one_database
-def test_every_decision_between_the_documents_has_its_tests():
-    """C1..31: eleven of them were decided, and named by no test that would see a change of mind."""
-    decided = set(
-        re.findall(
-            r"^- \*\*(C\d+)\*\*",
-            (TESTS.parent / "docs" / "reference" / "requirements.md").read_text(),
-            re.MULTILINE,
-        )
+def test_every_number_is_named_by_a_test_or_says_why_none_can_be():
+    """C1..31: eleven decisions were named by no test that would see a change of mind, and twelve
+    demands neither.
+    """
+    page = (TESTS.parent / "docs" / "reference" / "requirements.md").read_text()
+    entries = re.findall(
+        r"^- \*\*([SCFP]\d+(?:-\d+)?)\*\*(.*(?:\n  .*)*)", page, flags=re.MULTILINE
     )
-    assert len(decided) >= 31
-    assert (
-        decided
-        - {name for docstring in docstrings() for name in re.findall(r"\bC\d+\b", docstring)}
-        == set()
-    )
+    known = {number for number, _ in entries}
+    of_documents = {
+        f"S{at}-{n}" for at, last in enumerate((83, 31, 33, 55, 75)) for n in range(1, last + 1)
+    }
+    assert of_documents <= known and len(entries) == len(known)
+    excused = {number for number, words in entries if NO_TEST in " ".join(words.split())}
+    named = {number for docstring in docstrings() for number in numbers_in(docstring)}
+    assert known - named - excused == set(), "a test names them, or they say why none can"
+    assert excused & named == set(), "a test does show it"
+
+
+NUMBERS = re.compile(r"\b([SCFP])(\d+-)?(\d+)((?:(?:, |\.\.)\d+\b(?!-))*)")
+"""`S0-1, 7, 40`, `S2-28..33`, `C16`."""
+
+
+def numbers_in(docstring: str) -> set[str]:
+    """The numbers that a docstring names, lists and ranges too."""
+    found = set()
+    for kind, document, first, more in NUMBERS.findall(" ".join(docstring.split())):
+        last = int(first)
+        found.add(f"{kind}{document}{last}")
+        for sign, text in re.findall(r"(, |\.\.)(\d+)", more):
+            begin = last + 1 if sign == ".." else int(text)
+            found |= {f"{kind}{document}{n}" for n in range(begin, int(text) + 1)}
+            last = int(text)
+    return found
 
 
 def docstrings() -> list[str]:
-    """Of the tests in the files that name a decision."""
-    texts = [
-        text for path in TESTS.rglob("test_*.py") if re.search(r"\bC\d", text := path.read_text())
-    ]
+    """Of all tests."""
+    texts = (path.read_text() for path in TESTS.rglob("test_*.py"))
     functions = [
         node
         for text in texts
+        if re.search(r"\b[SCFP]\d", text)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]

@@ -78,10 +78,9 @@ def _maker(who: str) -> Any:
 public, login, own, signed = _maker("public"), _maker("login"), _maker("own"), _maker("signed")
 
 
-def operator(right: str, methods: str, **more: bool) -> Address:
-    made: Address = login(
-        methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right), **more
-    )
+def operator(right: str, methods: str, *, post: str = "", **more: bool) -> Address:
+    needs = dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right)
+    made: Address = login(methods, needs=needs | ({"POST": post} if post else {}), **more)
     return made
 
 
@@ -392,13 +391,16 @@ ADDRESSES: dict[str, Address] = {
     f"{API}workflows/<str:run_id>/resume-and-continue": own(
         "POST", body={"payload": "approve"}, done="paused"
     ),
+    f"{API}workflows/<str:run_id>/status": own("POST", body={"status": "completed"}),
     f"{API}resume": login("POST"),
     f"{API}inbound/<slug:source>": signed("POST"),
     "manifest.webmanifest": public("GET"),
     **{f"{API}channels/{name}": signed("POST") for name in ("mail", "slack", "teams")},
     f"{API}pauses/{PAUSE}": own("GET"),
     f"{API}pauses/{PAUSE}/decisions": own("POST", body=YES, done="talking"),
-    f"{API}repositories": operator("runs.change_repository", "GET"),
+    f"{API}repositories": operator(
+        "runs.change_repository", "GET POST", post="runs.add_repository"
+    ),
     f"{API}repositories/<repo:repository_id>": operator("runs.change_repository", "GET PUT"),
     f"{API}repositories/<repo:repository_id>/template-execution": operator(
         "runs.change_repository", "PUT"
@@ -410,6 +412,9 @@ ADDRESSES: dict[str, Address] = {
     f"{PRINTED}{ORDER}/resume": own("POST", body=YES, done="paused"),
     f"{PRINTED}templates/workflows/<slug:slug>": login(
         "GET PUT", needs={"PUT": "runs.add_template"}
+    ),
+    f"{PRINTED}repositories": operator(
+        "runs.change_repository", "GET POST", post="runs.add_repository"
     ),
     f"{PRINTED}repositories/<repo:repository_id>/template-execution": operator(
         "runs.change_repository", "PUT"

@@ -23,6 +23,7 @@ SOCKETS: dict[str, bool | None] = {
     "ws/threads/<thr:thread_id>/stream": True,
     "ws/runs/<run:run_id>/stream": True,
     "runs/<run:run_id>/stream/ws": True,
+    "api/v1/runs/<run:run_id>/stream/ws": True,
     "ws/workflows/<str:run_id>/stream": True,
     "ws/inbox": False,
     "": None,

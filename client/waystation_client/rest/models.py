@@ -252,12 +252,12 @@ class CountsOut(TypedDict):
 
 class DecisionIn(TypedDict):
     decision: str
-    feedback: NotRequired[str]
+    feedback: NotRequired[str | None]
     revision: NotRequired[int | None]
-    content_digest: NotRequired[str]
+    content_digest: NotRequired[str | None]
     input: NotRequired[Any]
     edited_content: NotRequired[str | None]
-    stage: NotRequired[str]
+    stage: NotRequired[str | None]
     comments_until: NotRequired[str | None]
     pause_id: NotRequired[str | None]
     id: NotRequired[str | None]
@@ -577,6 +577,27 @@ class MessageOut(TypedDict):
     ended: str
 
 
+class NewRepositoryIn(TypedDict):
+    """What is left out is as usual."""
+
+    name: NotRequired[str]
+    default_template: NotRequired[str]
+    check_command: NotRequired[list[str]]
+    author: NotRequired[str]
+    use_template_execution: NotRequired[bool]
+    base_branch: NotRequired[str]
+    push_policy: NotRequired[PushPolicyEnum]
+    pull_request_policy: NotRequired[PullRequestPolicyEnum]
+    forge: NotRequired[ForgeEnum | BlankEnum]
+    forge_url: NotRequired[str]
+    forge_project: NotRequired[str]
+    credential: NotRequired[str]
+    allowed_templates: NotRequired[list[str]]
+    use_groups: NotRequired[list[str]]
+    delivery_groups: NotRequired[list[str]]
+    url: str
+
+
 class OccurrenceOut(TypedDict):
     id: str
     at: str
@@ -769,7 +790,7 @@ class PauseOut(TypedDict):
     max_revisions: int
     content_digest: str
     answers: list[str]
-    kind: Kind317Enum
+    kind: PauseKindEnum
     calls: list[dict[str, Any]]
     required_inputs: dict[str, Any]
     known: dict[str, Any]
@@ -778,7 +799,7 @@ class PauseOut(TypedDict):
     refined: str
     review: ReviewOut
     edited_content: str | None
-    status: StatusC58Enum
+    status: PauseStatusEnum
     state: str
     pause_timestamp: str
     resume_timestamp: str | None
@@ -814,7 +835,7 @@ class PauseStateOut(TypedDict):
     max_revisions: int
     content_digest: str
     answers: list[str]
-    kind: Kind317Enum
+    kind: PauseKindEnum
     calls: list[dict[str, Any]]
     required_inputs: dict[str, Any]
     known: dict[str, Any]
@@ -823,7 +844,7 @@ class PauseStateOut(TypedDict):
     refined: str
     review: ReviewOut
     edited_content: str | None
-    status: StatusC58Enum
+    status: PauseStatusEnum
     state: str
     pause_timestamp: str
     resume_timestamp: str | None
@@ -965,6 +986,10 @@ class ReceiptOut(TypedDict):
     verification: LedgerPosition
 
 
+class ReportedIn(TypedDict):
+    status: ReportedEnum
+
+
 class RepositoryIn(TypedDict):
     """What is left out stays as it is."""
 
@@ -1089,6 +1114,7 @@ class RunOut(TypedDict):
     template: str
     template_version: int
     status: RunStatusEnum
+    state: StateEnum
     input: dict[str, Any]
     retry_of: str | None
     error: str
@@ -1361,6 +1387,7 @@ class TemplateIn(TypedDict):
     frequency: NotRequired[FrequencyEnum]
     retention: NotRequired[dict[str, Any]]
     size_budget: NotRequired[int | None]
+    default: NotRequired[bool]
 
 
 class TemplateOut(TypedDict):
@@ -1386,6 +1413,7 @@ class TemplateOut(TypedDict):
     warnings: list[str]
     newer_in_code: str
     enabled: bool
+    default: bool
     created_at: str
 
 
@@ -1539,6 +1567,7 @@ class WaitIn(TypedDict):
     choices: NotRequired[list[ChoiceIn]]
     reviewers: NotRequired[Any]
     deadline: NotRequired[Any]
+    next_deadline: NotRequired[str | None]
     review: NotRequired[dict[str, Any]]
     recipients: NotRequired[list[str]]
     prompt_id: NotRequired[str]
@@ -1683,8 +1712,6 @@ HowEnum = Literal[
     "started", "resumed", "answered", "voted", "asked", "following", "queued", "interrupted"
 ]
 
-Kind317Enum = Literal["approval", "input", "tools", "external"]
-
 LevelEnum = Literal["error", "note"]
 
 LifecycleEnum = Literal["running", "waiting_external", "resumed", "expired", "completed", "failed"]
@@ -1724,11 +1751,17 @@ OccurrenceOutStatusEnum = Literal["due", "started", "skipped", "refused"]
 
 OverlapEnum = Literal["skip", "queue", "allow"]
 
+PauseKindEnum = Literal["approval", "input", "tools", "external"]
+
+PauseStatusEnum = Literal["active", "resolved"]
+
 PullRequestPolicyEnum = Literal["never", "draft", "ready"]
 
 PushPolicyEnum = Literal["never", "asked", "branch"]
 
 QueuedOutStatusEnum = Literal["waiting", "begun", "withdrawn", "refused"]
+
+ReportedEnum = Literal["running", "completed", "failed"]
 
 ReviewStageOutStatusEnum = Literal["waiting", "open", "complete"]
 
@@ -1742,7 +1775,9 @@ ScopeEnum = Literal["me", "team", "everybody"]
 
 SideEnum = Literal["old", "new"]
 
-StatusC58Enum = Literal["active", "resolved"]
+StateEnum = Literal[
+    "pending", "running", "paused", "completed", "failed", "cancelled", "expired", "pending_input"
+]
 
 TypeEnum = Literal["message"]
 

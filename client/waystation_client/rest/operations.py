@@ -394,6 +394,11 @@ def list_repositories(
     return Request("GET", "/api/v1/repositories", query={"cursor": cursor, "limit": limit})
 
 
+def create_repository(body: models.NewRepositoryIn) -> Request[models.RepositoryOut]:
+    """Settle something about a repository for the first time."""
+    return Request("POST", "/api/v1/repositories", body=body)
+
+
 def get_repository(repository_id: str) -> Request[models.RepositoryOut]:
     """Read a repository's settings."""
     return Request("GET", address("/api/v1/repositories/{repository_id}", repository_id))
@@ -1064,3 +1069,8 @@ def resume_and_continue_workflow(
     return Request(
         "POST", address("/api/v1/workflows/{run_id}/resume-and-continue", run_id), body=body
     )
+
+
+def report_workflow(run_id: str, body: models.ReportedIn) -> Request[models.WorkflowOut]:
+    """Say where a run of your engine is behind the answer."""
+    return Request("POST", address("/api/v1/workflows/{run_id}/status", run_id), body=body)

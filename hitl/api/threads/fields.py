@@ -16,10 +16,12 @@ from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.threads.messages import MessageOutcome
 from runs.api.fields import OptionalText, TextOrNull
-from runs.models import QueuedTurn, Run
+from runs.models import Pause, QueuedTurn, Run
 from runs.services import is_imported
 from runs.states import RunStatus
 
+PENDING_INPUT = "pending_input"
+"""What a run that waits for a person is called, besides `paused`."""
 BUSY = (
     "What becomes of a message that comes while a run is alive and asks nothing: refuse (409), "
     "queue (202), or interrupt that run."
@@ -117,6 +119,9 @@ class RunOut(serializers.ModelSerializer[Run]):
     sleeping_until = serializers.DateTimeField(
         allow_null=True, help_text="When the timer ends that it waits for; else null."
     )
+    state = serializers.SerializerMethodField(
+        help_text="`pending_input` where it waits for a person, who is asked; else as `status`."
+    )
     pending_input = serializers.SerializerMethodField(
         help_text="What it asks a person; null where it asks nothing."
     )
@@ -125,7 +130,7 @@ class RunOut(serializers.ModelSerializer[Run]):
         model = Run
         fields: ClassVar = [
             "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template",
-            "template_version", "status", "input",
+            "template_version", "status", "state", "input",
             "retry_of", "error", "failure_code", "awaited", "sleeping_until",
             "pending_input", "created_at", "started_at", "ended_at",
             "imported_at",
@@ -140,13 +145,13 @@ class RunOut(serializers.ModelSerializer[Run]):
     def get_retry_of(self, run: Run) -> str | None:
         return ids.show(Run.PREFIX, run.retry_of_id) if run.retry_of_id else None
 
+    @extend_schema_field({"type": "string", "enum": [*RunStatus.values, PENDING_INPUT]})
+    def get_state(self, run: Run) -> str:
+        return PENDING_INPUT if _question_of(run) is not None else str(run.status)
+
     def get_pending_input(self, run: Run) -> dict[str, Any] | None:
-        """S0-58: what a device needs to show the question again."""
-        if run.status != RunStatus.PAUSED:
-            return None
-        pause = next(
-            (candidate for candidate in run.pauses.all() if candidate.status == "open"), None
-        )
+        """What a device needs to show the question again."""
+        pause = _question_of(run)
         if pause is None:
             return None
         asked = {
@@ -164,6 +169,13 @@ class RunOut(serializers.ModelSerializer[Run]):
             "created_at": pause.opened_at,
             "deadline_at": pause.deadline_at,
         }
+
+
+def _question_of(run: Run) -> Pause | None:
+    """Give the open question of a run, of those that were read with it."""
+    if run.status != RunStatus.PAUSED:
+        return None
+    return next((pause for pause in run.pauses.all() if pause.status == "open"), None)
 
 
 def runs_shown() -> Any:

@@ -15,8 +15,16 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
 from hitl.api.query import flag, id_parameter
-from hitl.api.threads.fields import CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown
-from hitl.api.threads.threads import PENDING_INPUT, thread_of
+from hitl.api.threads.fields import (
+    PENDING_INPUT,
+    CheckpointOut,
+    IdField,
+    InputIn,
+    RunOut,
+    SaidOut,
+    runs_shown,
+)
+from hitl.api.threads.threads import thread_of
 from hitl.models import Via
 from hitl.threads import messages
 from runs.api.fields import OptionalText

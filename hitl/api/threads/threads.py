@@ -41,8 +41,6 @@ from runs.security import scopes
 from runs.threads import turns
 from runs.threads.turns import Turn
 
-PENDING_INPUT = "pending_input"
-"""What S0 calls a run that waits for a person."""
 MAX_EVENTS = 1000
 
 

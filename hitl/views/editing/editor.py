@@ -220,6 +220,7 @@ def _page(
     access = rights.access_to(current.slug)
     context["who_may_order"] = rights.who_may(access)
     context["off"] = access is not None and not access.enabled
+    context["default"] = current.slug == rights.default_template()
     context["may_switch"] = by.has_perm(rights.SWITCH)
     context["version"] = current.version
     return render(request, "hitl/templates/template.html", context, status=status)

@@ -84,11 +84,15 @@ def _one(model: type[Kind], slug: str, version: int | None = None) -> Kind:
 @require_POST
 @login_required
 def template_do(request: HttpRequest, slug: str) -> HttpResponse:
-    """Switch a template `off` or `on`, or `take` over what the code declares."""
+    """Switch a template `off` or `on`, make it the `default` or `no-default`, or `take` over what
+    the code declares.
+    """
     template = _one(Template, slug)
     what = request.POST.get("do", "")
     if what == "take":
         _take_over(request, template)
+    elif what in {"default", "no-default"}:
+        _make_default(request, template, default=what == "default")
     elif what in {"on", "off"}:
         if not person(request).has_perm(rights.SWITCH):
             raise PermissionDenied(gettext("You may not say who orders by templates."))
@@ -102,6 +106,22 @@ def template_do(request: HttpRequest, slug: str) -> HttpResponse:
             ),
         )
     return redirect("hitl:template", slug)
+
+
+def _make_default(request: HttpRequest, template: Template, *, default: bool) -> None:
+    if not person(request).has_perm(_right(Template)):
+        raise PermissionDenied(gettext("You may not change this, so nothing was saved."))
+    try:
+        definitions.make_default(template.slug, default=default)
+    except definitions.TemplateInvalid as error:
+        messages.error(request, str(error))
+        return
+    messages.success(
+        request,
+        gettext("Orders that name no template go by this one now.")
+        if default
+        else gettext("It is the default no longer."),
+    )
 
 
 @require_POST

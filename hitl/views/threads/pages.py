@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -24,6 +25,7 @@ from checkpoints.models import Thread, WhenBusy
 from hitl.decisions import undo, visibility
 from hitl.find.threads import THREADS, standing
 from hitl.forms.pages import BusyForm, MessageForm, ThreadForm
+from hitl.models import Wait
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views import artifacts, family, story
@@ -82,11 +84,12 @@ def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
         [thread.newest for thread in threads if thread.newest]
     )
     asking = {run.pk for run in runs.values() if run.awaited and _asks(run)}
+    reported = _reported(runs.values())
     return [
         {
             "thread": thread,
             "run": (run := runs.get(thread.newest)),
-            "status": status_of(run, asks=bool(run and run.pk in asking)),
+            "status": status_of(run, asks=bool(run and run.pk in asking), reported=reported),
         }
         for thread in threads
     ]
@@ -96,17 +99,31 @@ def _asks(run: Run) -> bool:
     return Pause.objects.open().filter(run__in=family.family_of(run)).exists()
 
 
-def status_of(run: Run | None, *, asks: bool) -> str:
+def _reported(runs: Iterable[Run]) -> dict[uuid.UUID, str]:
+    """Give which of other engines' runs have ended, and how, as these engines said."""
+    outside = [run.pk for run in runs if _goes_on_elsewhere(run)]
+    waits = Wait.objects.filter(pause__run__in=outside, reported__in=Wait.ENDED)
+    return dict(waits.values_list("pause__run", "reported")) if outside else {}
+
+
+def _goes_on_elsewhere(run: Run) -> bool:
+    return run.status == COMPLETED and run.definition.template_slug == external_runs.SLUG
+
+
+def status_of(run: Run | None, *, asks: bool, reported: Mapping[uuid.UUID, str]) -> str:
     """A thread's status is that of its latest run, which is at work while its child runs are,
     unless one of them asks.
 
-    Behind the last wait of another engine's run that run goes on, so nothing is complete: it was
-    resumed (S3-42).
+    Behind the last wait of another engine's run that run goes on, so nothing is complete until its
+    engine says so: it was resumed.
+
+    Args:
+        reported: as `_reported` gives it.
     """
     if run is None:
         return "new"
-    if run.status == COMPLETED and run.definition.template_slug == external_runs.SLUG:
-        return Lifecycle.RESUMED.value
+    if _goes_on_elsewhere(run):
+        return reported.get(run.pk, Lifecycle.RESUMED.value)
     return str(run.status) if not run.awaited else "paused" if asks else "running"
 
 
@@ -182,7 +199,8 @@ def page_of(
         "thread": thread,
         "observer": observer,
         "run": run,
-        "status": status_of(run, asks=bool(pauses)),
+        "status": status_of(run, asks=bool(pauses), reported=_reported([run] if run else [])),
+        "elsewhere": run is not None and _goes_on_elsewhere(run),
         "step": family.step_title(run) if run and alive else "",
         **card,
         "here": here.to(pause=card.get("chosen", "")),

@@ -62,7 +62,9 @@ def write(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_released_version_loads_for_ever(version):
-    """The digest that the release took still matches, and the state is the same to the letter."""
+    """S3-41: the digest that the release took still matches, and the state is the same to the
+    letter.
+    """
     rows = write(version)
     for checkpoint, text in rows:
         state = store.load(checkpoint)

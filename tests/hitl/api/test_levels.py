@@ -134,6 +134,46 @@ def test_level_10_no_pause_workflow(editor_api, tmp_path):
     assert not any("paused" in line for line in log_lines(order.row))
 
 
+@pytest.mark.one_database
+def test_a_program_that_only_polls_sees_each_pause_and_answers_it_in_three_ways(editor_api):
+    """S4-65, S4-6: the same steps run through where nothing pauses, and otherwise take as long as
+    people do.
+    """
+    plan = {"step_type": "planning", "step_template_slug": "test-plan"}
+    steps = [plan, {"step_type": "execute", "step_template_slug": "test-work"}]
+    pauses = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    address, orders = "/api/v1/templates/workflows/polled", {}
+
+    def order(*steps):
+        put = editor_api.put(address, {"steps": steps, "needs_repository": False}, format="json")
+        assert put.status_code == 200, put.json()
+        made = editor_api.post(ORDERS, {"template": "polled"}, format="json").json()
+        return drive(WorkOrder.objects.latest("pk")), f"{ORDERS}/{made['id']}"
+
+    through, _ = order(*steps)
+    assert (through.status, Pause.objects.count()) == ("completed", 0)
+    for decision in ("approve", "revise", "cancel"):
+        orders[decision], at = order({**plan, **pauses}, steps[1])
+        polled = editor_api.get(f"{at}/pause-state")
+        for _ in range(3):
+            drive(orders[decision])
+            again = editor_api.get(f"{at}/pause-state", headers={"If-None-Match": polled["ETag"]})
+            assert again.status_code == 304, "it waits, however often somebody looks"
+        said = {"decision": decision, "feedback": "shorter"}
+        told = editor_api.post(f"{at}/resume", said, format="json").json()
+        assert told["success"] is True
+        drive(orders[decision])
+        now = editor_api.get(f"{at}/pause-state", headers={"If-None-Match": polled["ETag"]})
+        assert now.status_code == 200
+        asked = now.json() and now.json()["revision"]
+        status = editor_api.get(at).json()["status"]
+        assert (status, asked) == {
+            "approve": ("completed", None),
+            "revise": ("paused", 2),
+            "cancel": ("failed", None),
+        }[decision]
+
+
 def test_level_10_on_a_template_that_pauses_again_after_an_edit(editor_api):
     """P10: the order made before keeps the version it was made with."""
     order = Walk(editor_api, template="writing-quick")

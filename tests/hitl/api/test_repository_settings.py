@@ -20,6 +20,7 @@ from hitl.models import Via
 from runs import services as runs
 from runs.models import Repository, TemplateAccess, WorkOrder
 from tests.conftest import drive, pause_of
+from tests.worlds.people import give
 from tests.worlds.repositories import UNTIDY, make_repository
 
 pytestmark = pytest.mark.django_db
@@ -185,12 +186,118 @@ def test_an_order_that_names_no_template_is_told_which_there_are(
     assert form.status_code == 422
     assert "Choose a template, so that it is plain what is done." in form.content.decode()
     assert page.get("/work-orders/new").status_code == 200
-    Repository.objects.update(allowed_templates=["repo-tidy-quick"])
+    Repository.objects.update(allowed_templates=["repo-tidy-quick", "repo-tidy"])
     assert (
-        "You may use: repo-tidy-quick."
+        "You may use: repo-tidy, repo-tidy-quick."
         in api(operator).post("/api/v1/work-orders", order, format="json").json()["detail"]
     )
     assert not WorkOrder.objects.exists()
+
+
+@pytest.fixture
+def settler(operator):
+    give(operator, "add_repository", "add_template")
+    return operator
+
+
+def test_level_3_on_a_fresh_install(settler, api, folder, templates):
+    """S4-56: there was no way over REST to make the repository that level 3 finds, and an order
+    that names no template was refused whatever the instance's template was.
+    """
+    tool, address = api(settler), "/api/agent-work-orders/"
+    step = {
+        "step_type": "planning",
+        "step_template_slug": "test-plan",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    }
+    printed = {"steps": [step], "default": True}
+    put = tool.put(f"{address}templates/workflows/standard-dev", printed, format="json")
+    assert put.json().get("default") is True, put.json()
+    made = tool.post(f"{address}repositories", {"url": str(folder)}, format="json")
+    assert (made.status_code, made.json()["name"], made.json()["url"]) == (
+        201,
+        "engine",
+        str(folder.resolve()),
+    )
+    tool.put(
+        f"{address}repositories/{made.json()['id']}/template-execution",
+        {"use_template_execution": True},
+        format="json",
+    )
+    asked = {"repository_url": str(folder), "user_request": "Add auth"}
+    order = tool.post(address, asked, format="json").json()
+    assert order["template"] == "standard-dev"
+    drive(WorkOrder.objects.get())
+    pause = tool.get(f"{address}{order['agent_work_order_id']}/pause-state").json()
+    assert (pause["pause_phase"], pause["status"]) == ("awaiting_plan_approval", "active")
+
+
+def test_which_template_an_order_takes_that_names_none(settler, api, repository, templates):
+    """S4-56: the repository's own, else the instance's, else the only one that fits."""
+    tool = api(settler)
+
+    def taken(**order: Any) -> str:
+        body = {"user_request": "Tidy", **order}
+        answer = tool.post("/api/v1/work-orders", body, format="json").json()
+        return str(answer.get("template") or answer["code"])
+
+    def put(slug: str, **values: Any) -> None:
+        put = tool.put(f"/api/v1/templates/workflows/{slug}", values, format="json")
+        assert put.status_code == 200, put.json()
+
+    on_it = {"repository_url": repository.url}
+    assert (taken(**on_it), taken()) == ("template_required", "template_required")
+    put("repo-tidy", default=True)
+    assert (taken(**on_it), taken()) == ("repo-tidy", "template_required"), "it works on code"
+    put("writing", default=True)
+    assert (taken(**on_it), taken()) == ("template_required", "writing"), "one at most"
+    assert not tool.get("/api/v1/templates/workflows/repo-tidy").json()["default"]
+    put("writing", title="Written")
+    assert taken() == "writing", "what is not said stays"
+    Repository.objects.update(allowed_templates=["repo-tidy-quick"])
+    assert taken(**on_it) == "repo-tidy-quick", "it alone fits"
+    Repository.objects.update(allowed_templates=[], default_template="repo-tidy-quick")
+    put("repo-tidy", default=True)
+    assert taken(**on_it) == "repo-tidy-quick", "the repository's own comes first"
+    put("repo-tidy", default=False)
+    TemplateAccess.objects.create(slug="writing-quick", default=True, enabled=False)
+    assert taken() == "template_off", "and no other in its place"
+
+
+def test_a_repository_that_may_not_be_used_says_so(settler, ana, ben, api, repository, tmp_path):
+    """S4-56: each of these was `template_required`, and no template would have helped."""
+    tool, order = api(ben), {"repository_url": repository.url}
+
+    def code(**order: Any) -> str:
+        return str(tool.post("/api/v1/work-orders", order, format="json").json()["code"])
+
+    assert code(repository_url=str(tmp_path.parent.parent)) == "outside_allowed_folders"
+    assert code(repository_url="https://example.org/a/b") == "host_not_allowed"
+    Repository.objects.update(use_template_execution=False)
+    assert code(**order) == "template_execution_off"
+    Repository.objects.update(use_template_execution=True, use_restricted=True)
+    assert code(**order) == "repository_not_allowed"
+    assert not WorkOrder.objects.exists()
+
+
+def test_a_repository_is_registered_once(settler, api, folder):
+    """S4-56: with the body of PUT, and the address that an order names."""
+    tool, address = api(settler), "/api/v1/repositories"
+
+    def post(**values: Any) -> Any:
+        return tool.post(address, {"url": str(folder), **values}, format="json")
+
+    assert post(push_policy="branch", forge_url="x").json()["code"] == "repository_invalid"
+    assert post(use_groups=["nobody"]).json()["code"] == "repository_invalid"
+    assert post(url="/etc").json()["code"] == "outside_allowed_folders"
+    assert not Repository.objects.exists()
+    made = post(**GOOD, name="Engine").json()
+    assert {name: made[name] for name in GOOD} == GOOD
+    again = post(name="Again")
+    assert (again.status_code, again.json()["code"]) == (409, "repository_exists")
+    assert made["id"] in again.json()["detail"]
+    assert tool.get(address).json()["results"] == [made]
 
 
 def test_an_order_keeps_what_was_settled_when_it_was_made(put, ana, repository):

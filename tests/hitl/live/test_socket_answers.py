@@ -194,7 +194,9 @@ async def test_a_token_comes_as_a_subprotocol_but_never_in_the_address(end, paus
         assert await closed_with(f"{end}&{name}={secret}") == 4401
 
 
-@pytest.mark.parametrize("path", ["ws/runs/{}/stream", "runs/{}/stream/ws"])
+@pytest.mark.parametrize(
+    "path", ["ws/runs/{}/stream", "runs/{}/stream/ws", "api/v1/runs/{}/stream/ws"]
+)
 async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as_ana, path):
     """S0-9, S0-32: also under S0's path."""
     order = await elsewhere(lambda: drive(make_order("writing-quick")))

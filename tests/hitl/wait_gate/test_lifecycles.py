@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from checkpoints.events import log
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
@@ -39,10 +40,70 @@ def test_a_wait_is_waiting_then_resumed_also_behind_its_end_until_the_next(ana, 
     answer("booking-1")
     assert where(client, "booking-1") == ("running", "resumed")
     advance(pause.run_id, budget=5)
-    assert where(client, "booking-1") == ("completed", "resumed")
+    assert where(client, "booking-1") == ("running", "resumed"), "it goes on elsewhere"
     ask(client, "booking-1", node_id="post")
     assert where(client, "booking-1") == ("waiting_external", "waiting_external")
     assert listed(client) == ["booking-1"]
+
+
+@pytest.mark.parametrize("ends", ["completed", "failed"])
+def test_a_run_elsewhere_has_ended_once_its_engine_says_so(ana, ben, api, team, ends):
+    """S3-6: it read `completed` as soon as its question was answered."""
+    client, page = api(ana), Client()
+    pause = ask(client, "booking-1", team=team.name)
+
+    def says(status: str, of: str = "booking-1", by: Any = client) -> tuple[int, str]:
+        told = by.post(f"{URL}/{of}/status", {"status": status}, format="json")
+        return told.status_code, told.json().get("lifecycle") or told.json()["code"]
+
+    def stands() -> tuple[str, str]:
+        [state] = [
+            state
+            for state in Lifecycle.values
+            if listed(client, f"?lifecycle={state}") == ["booking-1"]
+        ]
+        assert where(client, "booking-1")[1] == state
+        return where(client, "booking-1")
+
+    assert says("completed") == (409, "still_waiting")
+    answer("booking-1")
+    assert stands() == ("running", "resumed")
+    gone_on = client.post(f"{URL}/booking-1/resume-and-continue", {}, format="json")
+    assert (gone_on.json()["lifecycle"], stands()) == ("running", ("running", "running"))
+    if ends == "failed":  # else a worker comes later
+        advance(pause.run_id, budget=5)
+    assert stands() == ("running", "running")
+    assert says(ends, by=api(ben)) == (404, "not_found"), "a colleague is no engine"
+    assert says(ends) == (200, ends)
+    assert says(ends) == (200, ends), "said twice, it is kept once"
+    assert stands() == (ends, ends)
+    assert says("running") == (409, "not_resumed")
+    advance(pause.run_id, budget=5)
+    assert stands() == (ends, ends)
+    page.force_login(ana)
+    assert (
+        "The engine that asked says so." in page.get(f"/threads/{pause.run.thread.shown_id}/").text
+    )
+    assert [row["run_id"] for row in client.get(URL).json()["results"]] == ["booking-1"]
+    assert pause.run.thread.title in page.get(f"/threads/?status={ends}").text
+    assert pause.run.thread.title not in page.get("/threads/?status=resumed").text
+    lines = [event.data.get("message") for event in log.after(pause.run.thread_id, 0)]
+    assert [line for line in lines if line and "as its engine says" in line] == [
+        "booking-1 goes on, as its engine says",
+        f"booking-1 has ended: {ends}, as its engine says",
+    ]
+    ask(client, "booking-1", node_id="post")
+    assert stands() == ("waiting_external", "waiting_external")
+
+
+def test_of_what_nobody_answered_and_of_our_own_runs_no_engine_speaks(paused, ana, api):
+    """S3-6."""
+    client = api(ana)
+    run_out(ask(client, "late"))
+    for name in ("late", paused.latest_run.shown_id):
+        told = client.post(f"{URL}/{name}/status", {"status": "completed"}, format="json")
+        assert (told.status_code, told.json()["code"]) == (409, "not_resumed")
+    assert where(client, "late") == ("failed", "expired")
 
 
 def test_a_wait_that_nobody_answered_is_expired_and_one_that_was_cancelled_failed(ana, api):

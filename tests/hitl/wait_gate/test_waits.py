@@ -26,6 +26,7 @@ from hitl.threads import erasure
 from hitl.wait_gate import primitives, waits
 from hitl.wait_gate import resume as resuming
 from runs import services as runs
+from runs.definitions import due_times
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.workflows.base import Ask, Done, Report
@@ -120,7 +121,7 @@ def test_a_wait_is_opened_answered_and_gone_on_with(engine, ana):
     assert Event.objects.get(kind="approval_received").data["sender"] == {"channel": "mail"}
     advance(pause.run_id, budget=5)
     told = engine.get().json()
-    assert (told["status"], told["state"]) == ("completed", {**WAIT["state"], **GOOD})
+    assert (told["status"], told["state"]) == ("running", {**WAIT["state"], **GOOD})
 
 
 def test_no_step_and_no_worker_is_needed_to_wait(engine):
@@ -640,6 +641,45 @@ def test_a_deadline_is_kept_with_the_question(engine):
     pause = opened()
     assert pause.review == {"deadline": {"after": "P2D"}, "reviewers": {"users": ["ben"]}}
     assert told["next_deadline"] == (pause.opened_at + dt.timedelta(days=2)).isoformat()
+
+
+def test_a_deadline_may_be_the_moment_of_the_snapshot(engine):
+    """S3-9: `next_deadline` as S3's WorkflowState has it. It was refused, with the name of
+    `deadline`, which took durations alone.
+    """
+    moment = (timezone.now() + dt.timedelta(days=2)).replace(microsecond=250_000)
+    told = engine.wait(next_deadline=moment.isoformat(), deadline={"outcome": "cancel"})
+    assert told.status_code == 201, told.json()
+    assert dt.datetime.fromisoformat(told.json()["next_deadline"]) == moment, "to the microsecond"
+    pause = opened()
+    assert (pause.deadline_at, pause.next_at, due_times.outcome_of(pause)) == (
+        moment,
+        moment,
+        "cancel",
+    )
+    assert pause.extendable_until > moment
+    again = engine.wait(next_deadline=moment.isoformat(), deadline={"outcome": "cancel"})
+    assert (again.status_code, again.json()["pause_id"]) == (200, told.json()["pause_id"])
+    assert engine.wait(next_deadline=(moment + dt.timedelta(days=1)).isoformat()).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"next_deadline": "2001-01-31T12:00:00Z"}, "passed"),
+        ({"next_deadline": "2031-01-31T12:00:00"}, "zone"),
+        ({"next_deadline": "tomorrow"}, "zone"),
+        ({"next_deadline": "9999-12-31T23:59:59-12:00"}, "ten years"),
+        ({"next_deadline": "2031-01-31T12:00:00Z", "deadline": "P2D"}, "one of them"),
+    ],
+)
+def test_a_moment_that_cannot_be_kept_is_refused(engine, wrong, says):
+    """S3-9."""
+    refused = engine.wait(**wrong)
+    assert (refused.status_code, refused.json()["code"]) == (422, "wait_invalid")
+    assert says in refused.json()["errors"]["next_deadline"][0]
+    assert not Run.objects.exists()
+    assert engine.wait(next_deadline=None).json()["next_deadline"] is None
 
 
 def test_a_fork_of_a_wait_says_that_only_the_other_engine_can_ask(engine, ana):

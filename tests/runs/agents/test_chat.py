@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import store
+from checkpoints import ids, store
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.models import Via
@@ -50,7 +50,7 @@ def last_run(thread):
 
 def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
     """S0-1, 7, 40, 75: it says what it is, uses tools, and goes on with the next message; its runs
-    wait in the queue of agents.
+    wait in the queue of agents. S0-81: all by the one route that begins runs.
     """
     client = api(ana)
     assert post(client, thread, "hello").status_code == 201
@@ -108,6 +108,52 @@ def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said
     assert heard(client, "In a team", **both, team=team.name) == ["In a team"]
     assert heard(api(ben), "Another account", **both) == ["Another account"]
     assert broken() == {}
+
+
+@pytest.mark.one_database
+def test_an_input_cannot_choose_whose_memory_is_read(api, ana):
+    """S0-79, C31: an input has them in the document. Here they were taken, and nothing came of
+    them; now it is said where they belong.
+    """
+    client, who = api(ana), {"user_id": "u-1", "session_id": "s-1"}
+
+    def visit(opened, words, **named):
+        body = {"workflow_uri": "workflows/chat-agent.yaml", "input": {"input": words, **named}}
+        return client.post(f"/api/v1/threads/{opened}/runs", body, format="json")
+
+    def refused(*visited, **named):
+        answer = visit(*visited, **named)
+        assert (answer.status_code, answer.json()["code"]) == (422, "input_invalid")
+        assert answer.json()["errors"].keys() == {f"input.{name}" for name in named}
+        assert "POST /api/v1/threads" in answer.json()["detail"]
+
+    alone = client.post("/api/v1/threads", {}, format="json").json()["id"]
+    held = client.post("/api/v1/threads", who, format="json").json()["id"]
+    refused(alone, "hello", **who)
+    refused(held, "hello", user_id="u-2")
+    refused(held, "hello", user_id=7)
+    assert not Run.objects.exists()
+    assert visit(held, "ask me", **who).status_code == 201, "the same is no other"
+    last_run(Thread.objects.get(pk=ids.parse("thr", held)))
+    refused(held, "Only for Europe", session_id="s-2")
+    answered = visit(held, "Only for Europe", **who).json()
+    assert answered.get("how") == "answered", answered["detail"]
+
+
+@pytest.mark.one_database
+def test_a_template_that_declares_a_user_reads_it_itself(api, ana):
+    """S0-79: what its author asks an input for is the workflow's, and no memory's."""
+    shipped = definitions.current("chat-agent")
+    fields = {**shipped.input_schema["properties"], "user_id": {"type": "integer"}}
+    definitions.edit_template("own", steps=shipped.steps, needs_repository=False,
+                              input_schema={"type": "object", "properties": fields})  # fmt: skip
+    client = api(ana)
+    opened = client.post("/api/v1/threads", {}, format="json").json()["id"]
+    for number in (1, 2):
+        body = {"template": "own", "input": {"input": "hello", "user_id": number}}
+        answer = client.post(f"/api/v1/threads/{opened}/runs", body, format="json")
+        assert answer.status_code == 201, answer.json()
+        last_run(Thread.objects.get(pk=ids.parse("thr", opened)))
 
 
 def test_its_question_is_answered_on_the_page(thread, page, ana):

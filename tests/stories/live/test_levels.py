@@ -4,7 +4,8 @@ are linters and unit tests: `make check`, `make test`.)
 
 Replaced are the host, the ids, the token that the document does not have (C20), the repository's
 address (no network here) and the waiting: instead of `sleep` the test looks until it is so. A
-command that the document cuts short with `...` is completed with what level 3 prints.
+command that the document cuts short with `...` is completed with what level 3 prints. Added are one
+that makes the repository which level 3 finds, and `"default": true` of the templates (C29).
 """
 
 from __future__ import annotations
@@ -35,10 +36,7 @@ pytestmark = pytest.mark.stack
 CODER = Path(__file__).resolve().parents[2] / "programs" / "coder.py"
 TOKEN = TOKENS["olga"]
 BASE = "http://localhost:8053/api/agent-work-orders"
-SETTLED = (
-    "from runs.models import Repository\nprint(Repository.objects.create(name='repo', "
-    "url={url!r}, default_template={template!r}).shown_id)"
-)
+REGISTER = """curl -X POST .../repositories -d '{"url": "https://github.com/test/repo"}'"""
 
 PUT_STANDARD = """curl -X PUT http://localhost:8053/api/agent-work-orders/templates/workflows/standard-dev \\
   -d '{
@@ -115,6 +113,8 @@ class Terminal:
         assert address.startswith("http://localhost:8053/"), address
         if body is not None:
             body = body.replace("https://github.com/test/repo", self.ids["url"])
+            if "/templates/workflows/" in address:
+                body = json.dumps({**json.loads(body), "default": True})
         path = address.removeprefix("http://localhost:8053")
         return (
             method or ("POST" if body is not None else "GET"),
@@ -222,24 +222,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def on(stack: Stack) -> Callable[[str], Terminal]:
-    """A terminal whose repository makes orders by that template: which one, is a setting of it; the
-    document's orders name none.
+def terminal(stack: Stack) -> Terminal:
+    """A terminal whose repository is registered, and where nothing says yet which template it
+    takes.
     """
-
-    def settle(template: str) -> Terminal:
-        url = stack.folder / template / "test" / "repo"
-        if not url.exists():
-            make_repository(url, {"README.md": "# Project\n"})
-            made = stack.manage(
-                "shell", "-v", "0", "-c", SETTLED.format(url=str(url), template=template)
-            ).split()[-1]
-            (stack.folder / f"{template}.id").write_text(made)
-        return Terminal(
-            stack, {"repository": (stack.folder / f"{template}.id").read_text(), "url": str(url)}
-        )
-
-    return settle
+    url = stack.folder / "test" / "repo"
+    make_repository(url, {"README.md": "# Project\n"})
+    terminal = Terminal(stack, {"repository": "", "url": str(url)})
+    terminal.ids["repository"] = terminal.send(REGISTER)["id"]
+    return terminal
 
 
 @pytest.fixture
@@ -257,14 +248,13 @@ def held(stack: Stack) -> Iterator[Callable[[str], Path]]:
         file.unlink(missing_ok=True)
 
 
-def test_level_3_pause_at_planning(on):
+def test_level_3_pause_at_planning(terminal):
     """S4-56, S4-34, S4-35, S4-13: before, these addresses were 404, a body without a JSON header
     415, and `standard-planning` unknown.
 
     That nothing further runs is proven where there is more to run, and where all is tried that
     could run it: `hitl/test_api_levels.py`.
     """
-    terminal = on("standard-dev")
     assert terminal.send(PUT_STANDARD)["slug"] == "standard-dev"
     assert terminal.send(ENABLE)["use_template_execution"] is True
     order = terminal.create()
@@ -290,12 +280,11 @@ def test_level_3_pause_at_planning(on):
     assert terminal.send(PAUSE_STATE) == state
 
 
-def test_level_4_resume_with_approval(on, held):
+def test_level_4_resume_with_approval(terminal, held):
     """S4-57: on level 9's template.
 
     The one that level 3 prints ends with planning, so that nothing could be executed (C27).
     """
-    terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
     terminal.create()
     pause = terminal.paused("awaiting_plan_approval")
@@ -312,9 +301,8 @@ def test_level_4_resume_with_approval(on, held):
     terminal.paused("awaiting_implementation_review")
 
 
-def test_level_5_resume_with_revision_feedback(on):
+def test_level_5_resume_with_revision_feedback(terminal):
     """S4-58."""
-    terminal = on("standard-dev")
     terminal.send(PUT_STANDARD)
     terminal.create()
     first = terminal.paused("awaiting_plan_approval")
@@ -338,16 +326,15 @@ def test_level_5_resume_with_revision_feedback(on):
 
 
 def ordered(
-    on: Callable[[str], Terminal],
+    terminal: Terminal,
     open_page: Callable[..., Page],
     request: str = "Add auth",
     *,
     clock: bool = False,
-) -> tuple[Terminal, Page]:
+) -> Page:
     """An order with three pauses, made in the browser; `clock`: in one whose time can be put
     forward.
     """
-    terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
     page = open_page("olga", "/")
     if clock:
@@ -358,13 +345,13 @@ def ordered(
     page.get_by_role("button", name="Start the work order").click()
     page.wait_for_url(re.compile(r"/work-orders/wo_"))
     terminal.order = page.url.rstrip("/").rpartition("/")[2]
-    return terminal, page
+    return page
 
 
-def test_level_6_the_pause_card(on, held, open_page):
+def test_level_6_the_pause_card(terminal, held, open_page):
     """S4-59: before, no test saw the plan fold, the age grow or the spinner turn."""
     hold = held("plan")
-    terminal, page = ordered(on, open_page, "Add auth in small steps", clock=True)
+    page = ordered(terminal, open_page, "Add auth in small steps", clock=True)
     title, card = page.locator("main header.title"), page.locator(".pause")
     expect(title.locator(".status")).to_have_text("Running", timeout=60_000)
     expect(title.locator(".phase")).to_have_text("Planning")
@@ -401,9 +388,9 @@ def test_level_6_the_pause_card(on, held, open_page):
     expect(title.locator(".status")).to_have_text("Running")
 
 
-def test_level_7_revise_with_the_feedback_box(on, held, open_page):
+def test_level_7_revise_with_the_feedback_box(terminal, held, open_page):
     """S4-60."""
-    _, page = ordered(on, open_page)
+    page = ordered(terminal, open_page)
     card = page.locator(".pause")
     expect(card).to_contain_text("⏸️ Waiting for Plan Approval", timeout=60_000)
     hold = held("plan")
@@ -418,9 +405,9 @@ def test_level_7_revise_with_the_feedback_box(on, held, open_page):
     expect(card).to_contain_text("⏸️ Waiting for Plan Approval")
 
 
-def test_level_8_cancel(on, open_page):
+def test_level_8_cancel(terminal, open_page):
     """S4-61."""
-    terminal, page = ordered(on, open_page)
+    page = ordered(terminal, open_page)
     expect(page.locator(".pause")).to_contain_text("⏸️ Waiting for Plan Approval", timeout=60_000)
     page.locator("[data-cancel]").click()
     dialog = page.locator("dialog[data-confirm]")
@@ -440,12 +427,11 @@ def test_level_8_cancel(on, open_page):
         assert not [line for line in started if "execute" in line]
 
 
-def test_level_9_multiple_checkpoints(on):
+def test_level_9_multiple_checkpoints(terminal):
     """S4-62: before, a step without `step_template_slug` was refused.
 
     A pull request takes a step that delivers; none is printed (C28).
     """
-    terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
     terminal.create()
     for phase in (
@@ -463,9 +449,8 @@ def test_level_9_multiple_checkpoints(on):
     )
 
 
-def test_level_10_no_pause_workflow(on):
+def test_level_10_no_pause_workflow(terminal):
     """S4-63."""
-    terminal = on("quick-fix")
     terminal.send(PUT_QUICK)
     order = terminal.create()
     terminal.becomes(status="completed")

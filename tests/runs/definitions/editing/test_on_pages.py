@@ -184,6 +184,21 @@ def test_one_is_switched_off_and_on_again(editor):
     assert editor.post("/work-orders/new", {"template": "letter"}).status_code == 302
 
 
+def test_one_is_made_the_default(editor):
+    """S4-56: orders that name no template go by it; the page of a new one begins with it."""
+    editor.post("/templates/letter/do", {"do": "default"})
+    assert "Orders that name no template go by it" in editor.get("/templates/letter/").text
+    assert 'name="template" value="letter"' in editor.get("/work-orders/new").text
+    assert editor.post("/work-orders/new", {"title": "New"}).status_code == 302
+    editor.post("/templates/letter/do", {"do": "off"})
+    assert editor.post("/work-orders/new", {"title": "New"}).status_code == 422, (
+        "and none in its place"
+    )
+    editor.post("/templates/letter/do", {"do": "no-default"})
+    assert not TemplateAccess.objects.filter(default=True).exists()
+    assert WorkOrder.objects.get().template.slug == "letter"
+
+
 def test_a_step_template_is_made_of_a_function_by_its_form(editor):
     at = "/templates/steps/new?function=gate.wait_for_input"
     assert 'name="input.question"' in editor.get(at).content.decode()
