@@ -5,21 +5,18 @@ It works without JavaScript: a list grows and shrinks by buttons that send the f
 which decides nothing. Reading is lenient (what is no number stays text), since
 `runs.workflows.schemas.validate_resume_payload` judges the payload, whichever door it came through.
 
-What is left empty is absent. A shape that no field can hold (a list of lists, alternatives of
-several kinds) is a field for JSON text.
+What is left empty is absent. What nobody touched is what it was, though its field may show less of
+it (a time without its zone, a text without its white space). A shape that no field can hold (a list
+of lists, alternatives of several kinds) is a field for JSON text.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
@@ -34,6 +31,7 @@ from hitl.forms.kinds import (
     types_of,
     words,
 )
+from hitl.forms.texts import NotAsTyped, as_sent, read, shown
 from runs.workflows import schemas
 
 PREFIX = "input"
@@ -47,6 +45,13 @@ MANY = 8
 RADIOS = 6
 """Up to so many options are shown at once; more make a list to choose from."""
 ROWS = 200
+HELD = {
+    "number": re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
+    "date": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "time": re.compile(r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,3})?)?"),
+    "datetime-local": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?"),
+}
+"""Type of an HTML input → what it can show. A browser empties it of anything else."""
 
 
 class _NoValue:
@@ -87,18 +92,26 @@ class FormField:
 
     @property
     def control(self) -> str:
-        """The type of the HTML input."""
-        return {
+        """The type of the HTML input; a plain one where its own could not show the value."""
+        control = {
             "whole": "number",
             "number": "number",
             "date": "date",
             "time": "time",
             "moment": "datetime-local",
         }.get(self.kind, "email" if self.schema.get("format") == "email" else "text")
+        held = HELD.get(control)
+        return "text" if held and self.value and not held.fullmatch(self.value) else control
 
     @property
     def step(self) -> str:
-        return {"whole": "1", "number": "any", "time": "1", "moment": "1"}.get(self.kind, "")
+        steps = {"whole": "1", "number": "any", "time": "1", "moment": "1"}
+        return "" if self.control == "text" else steps.get(self.kind, "")
+
+    @property
+    def nullable(self) -> bool:
+        """Whether no answer is an answer, too."""
+        return "null" in types_of(self.schema)
 
     @property
     def radios(self) -> bool:
@@ -137,7 +150,8 @@ class SchemaForm:
 
     Args:
         data: what a browser posted; without it the fields show `initial`.
-        initial: a payload to begin with, e.g. what is known already.
+        initial: a payload to begin with, e.g. what is known already; of a form that was posted,
+            what it began with.
         prefix: what the names of the fields begin with.
         unsaid: as of `FormField`.
     """
@@ -246,6 +260,8 @@ class SchemaForm:
             made.parts.append(entry)
             if value is not ABSENT:
                 payload[key] = value
+        if not payload and made.nullable and made.path and initial in (None, ABSENT):
+            return None if made.required else ABSENT
         return payload if payload or made.required else ABSENT
 
     def _rows(self, made: FormField, initial: Any) -> Any:
@@ -335,11 +351,12 @@ class SchemaForm:
         )
         if several:
             return picked if picked or (made.required and self.data is not None) else ABSENT
-        return picked[-1] if picked else ABSENT
+        unsaid = None if made.required and made.nullable and self.data is not None else ABSENT
+        return picked[-1] if picked else unsaid
 
     def _typed(self, made: FormField, initial: Any) -> Any:
         if self.data is None:
-            made.value = _shown(made.kind, initial)
+            made.value = shown(made.kind, None if initial is ABSENT else initial)
             return initial
         if made.kind == "check":
             made.value = "true" if made.name in self.data else ""
@@ -347,62 +364,30 @@ class SchemaForm:
         made.value = self.data.get(made.name, "").replace("\r\n", "\n")
         text = made.value if made.kind == "long" else made.value.strip()
         if not text.strip():
-            return None if made.required and "null" in types_of(made.schema) else ABSENT
+            if not made.required:
+                return ABSENT
+            return None if made.nullable else [] if made.kind == "lines" else ABSENT
+        if initial is not ABSENT and self._is_untouched(made, initial):
+            return initial
         try:
-            return _read(made, text)
-        except (ValueError, RecursionError):
+            return read(made.kind, text)
+        except NotAsTyped as error:
+            self.problems[made.path] = [str(error)]
+        except (ValueError, OverflowError, RecursionError):
             if made.kind == "json":
                 self.problems[made.path] = [gettext("This is no JSON.")]
-            return text
+        return text
+
+    def _is_untouched(self, made: FormField, initial: Any) -> bool:
+        """Whether a browser sends this of a field that shows what it began with, and that fits."""
+        sent = as_sent(made.kind, shown(made.kind, initial))
+        return made.value == sent and schemas.fits(made.schema, initial)
 
 
 def _rename(row: FormField, name: str) -> None:
     old = len(row.name)
     for inner in row.each():
         inner.name = f"{name}{inner.name[old:]}"
-
-
-def _read(made: FormField, text: str) -> Any:
-    """What a typed text stands for; raises ValueError where it is no such thing."""
-    match made.kind:
-        case "whole":
-            return int(text)
-        case "number":
-            number = float(text)
-            if not math.isfinite(number):
-                raise ValueError(text)
-            return number if "." in text or "e" in text.lower() else int(text)
-        case "moment":
-            at = dt.datetime.fromisoformat(text)
-            return (at if at.tzinfo else timezone.make_aware(at)).isoformat()
-        case "lines":
-            return [line.strip() for line in text.split("\n") if line.strip()]
-        case "json":
-            return json.loads(text)
-    return text
-
-
-def _shown(kind: Kind, value: Any) -> str:
-    """A value as its field shows it."""
-    if value is ABSENT or value is None:
-        return ""
-    if kind == "check":
-        return "true" if value is True else ""
-    if kind == "lines":
-        return (
-            "\n".join(str(member) for member in value)
-            if isinstance(value, list | tuple)
-            else str(value)
-        )
-    if kind == "json":
-        return json.dumps(value, indent=2, ensure_ascii=False)
-    if kind == "moment":
-        try:
-            at = dt.datetime.fromisoformat(str(value))
-        except ValueError:
-            return str(value)
-        return (timezone.localtime(at) if at.tzinfo else at).replace(tzinfo=None).isoformat()
-    return words(value)
 
 
 def _title(name: str) -> str:

@@ -54,7 +54,20 @@ def flatten(schema: Any) -> dict[str, Any]:
             **({"properties": properties} if properties else {}),
             **({"required": required} if required else {}),
         }
-    return flat
+    return _or_null(flat)
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """What may be empty beside one other shape, as that shape: programs write `str | None` so."""
+    for key in ("anyOf", "oneOf"):
+        members = schema.get(key)
+        if not isinstance(members, list | tuple) or len(members) != 2:
+            continue
+        others = [flatten(member) for member in members if member != {"type": "null"}]
+        if len(others) == 1 and (types := types_of(others[0])):
+            rest = {name: value for name, value in schema.items() if name != key}
+            return {**others[0], **rest, "type": [*types, *{"null"}.difference(types)]}
+    return schema
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
@@ -82,7 +95,9 @@ def kind_of(schema: Mapping[str, Any]) -> Kind:
         case ["number"] | ["integer", "number"] | ["number", "integer"]:
             return "number"
         case ["boolean"]:
-            return "check" if "default" in schema else "one"
+            # a box that nobody ticked says no
+            sure = "null" not in types_of(schema)
+            return "check" if sure and isinstance(schema.get("default"), bool) else "one"
         case ["array"] if "prefixItems" not in schema:
             return _list_kind(flatten(schema.get("items")))
     return "json"

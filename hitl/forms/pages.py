@@ -22,6 +22,7 @@ from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.kinds import LONG, names_of
 from hitl.forms.priorities import PriorityField
+from hitl.forms.texts import NumberField, WholeField
 from hitl.forms.tool_calls import CallsForm
 from hitl.models import Comment
 from runs.definitions import readiness, rights
@@ -449,6 +450,7 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
         "required": required,
         "initial": part.get("default"),
     }
+    least, most = part.get("minimum"), part.get("maximum")
     match part:
         case {"format": attachments.FORMAT}:
             return forms.FileField(widget=forms.FileInput, **common)
@@ -467,13 +469,9 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
                 choices=choices if required else [("", "—"), *choices], **common
             )
         case {"type": "integer"}:
-            return forms.IntegerField(
-                min_value=part.get("minimum"), max_value=part.get("maximum"), **common
-            )
+            return WholeField(min_value=least, max_value=most, **common)
         case {"type": "number"}:
-            return forms.FloatField(
-                min_value=part.get("minimum"), max_value=part.get("maximum"), **common
-            )
+            return NumberField(min_value=least, max_value=most, **common)
         case {"type": "array", "items": {"enum": [*values]}}:
             return forms.MultipleChoiceField(
                 choices=list(zip(values, names_of(part["items"], values), strict=True)),

@@ -18,6 +18,7 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
 from hitl.forms.json_schema import SchemaForm
+from hitl.forms.texts import parsed
 from runs.models import Pause
 from runs.workflows.tool_calls import APPROVE, EDIT, MADE, REASON, REJECT, RESPOND, RESULT
 
@@ -192,11 +193,7 @@ def form_of(
         return CallsForm(pause.calls, data)
     if not pause.required_inputs:
         return None
-    return (
-        SchemaForm(pause.required_inputs, data)
-        if data is not None
-        else SchemaForm(pause.required_inputs, initial=pause.known if known is None else known)
-    )
+    return SchemaForm(pause.required_inputs, data, pause.known if known is None else known)
 
 
 def _answer(row: CallRow) -> dict[str, Any]:
@@ -237,7 +234,7 @@ def _read(text: str) -> Any:
     if not text.strip():
         return _NoArgument
     try:
-        return json.loads(text)
+        return parsed(text)
     except (ValueError, RecursionError):
         return text
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
-from hitl.forms.json_schema import ABSENT, OTHER, FormField, SchemaForm
+from hitl.forms.json_schema import ABSENT, OTHER, SchemaForm
 from hitl.forms.kinds import flatten, same
+from hitl.forms.texts import as_sent
 
 
 def sent(form: SchemaForm) -> MultiValueDict[str, str]:
@@ -24,23 +25,12 @@ def sent(form: SchemaForm) -> MultiValueDict[str, str]:
         elif field.kind in {"one", "several"}:
             chosen = [option.value for option in field.options if option.chosen]
             data.setlist(field.name, [*chosen, *[OTHER] * field.other_chosen])
-            data[f"{field.name}.other"] = _line(field.value)
+            data[f"{field.name}.other"] = as_sent("text", field.value)
         elif field.kind == "check" and field.value:
             data[field.name] = "true"
         elif field.kind not in {"check", "group", "fixed"}:
-            data[field.name] = _shown(field)
+            data[field.name] = as_sent(field.kind, field.value)
     return data
-
-
-def _shown(field: FormField) -> str:
-    if field.kind in {"long", "lines", "json"}:
-        return field.value.replace("\r\n", "\n").replace("\r", "\n")
-    return _line(field.value)
-
-
-def _line(text: str) -> str:
-    """As a field of one line keeps it."""
-    return text.replace("\r", "").replace("\n", "")
 
 
 def changed(schema: Mapping[str, Any], base: Any, given: Any) -> Any:

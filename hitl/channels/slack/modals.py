@@ -116,7 +116,7 @@ def payload_in(view: Mapping[str, Any], pause: Pause) -> Any:
         values = _values(field, _state(view, field.name))
         if values:
             data.setlist(field.name, values)
-    return SchemaForm(pause.required_inputs, data).payload
+    return SchemaForm(pause.required_inputs, data, pause.known).payload
 
 
 def errors_at(errors: Mapping[str, list[str]], pause: Pause) -> dict[str, str]:
@@ -162,13 +162,28 @@ def _entry(field: FormField) -> dict[str, Any] | None:
             }
         case _:
             return None
-    if field.value and element["type"] == "plain_text_input":
-        element["initial_value"] = field.value[:WORDS]
-    element["action_id"] = ENTRY
+    if len(field.value) > WORDS:
+        return None  # it would come back cut
+    element |= {**_begun(field, element), "action_id": ENTRY}
     optional = not field.required or field.kind == "check"
     return _input(
         field.name, field.label or gettext("Answer"), element, optional=optional, hint=field.help
     )
+
+
+def _begun(field: FormField, element: Mapping[str, Any]) -> dict[str, Any]:
+    """What an entry shows before anybody touched it: what is sent untouched is what was known."""
+    kind, options = element["type"], element.get("options", [])
+    if kind == "checkboxes":
+        return {"initial_options": options} if field.value else {}
+    if kind == "datepicker":
+        return {"initial_date": field.value} if field.value else {}
+    chosen = [option for option, known in zip(options, field.options, strict=False) if known.chosen]
+    if kind == "multi_static_select":
+        return {"initial_options": chosen} if chosen else {}
+    if kind == "static_select":
+        return {"initial_option": chosen[-1]} if chosen else {}
+    return {"initial_value": field.value} if field.value else {}
 
 
 def _values(field: FormField, state: Mapping[str, Any]) -> list[str]:

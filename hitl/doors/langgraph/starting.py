@@ -28,6 +28,7 @@ from runs import keyed
 from runs.models import Pause, Run, Template
 from runs.security import scopes
 from runs.threads.turns import Turn
+from runs.workflows import schemas
 
 REASON = "LangGraph client"
 NOT_ASKED = (AlreadyAnswered, NotPaused)
@@ -251,7 +252,7 @@ def answer(call: Call, thread: Thread, value: Any, *, shown: str = "") -> uuid.U
     """
     scopes.check_answer()
     pauses = messages.open_on(thread.pk)
-    if isinstance(value, dict) and value and all(map(is_id, value)):
+    if isinstance(value, dict) and _names_interrupts(value, pauses):
         named = {interrupts.id_of(pause): pause for pause in pauses}
         if unknown := sorted(set(value) - named.keys()):
             raise _closed(thread, uuid.UUID(unknown[0]))
@@ -266,6 +267,14 @@ def answer(call: Call, thread: Thread, value: Any, *, shown: str = "") -> uuid.U
         raise _closed(thread, None)
     given = [(pause.pk, replies.answer_to(pause, one)) for pause, one in chosen]
     return decide_all(given, by=call.by)[0].pk
+
+
+def _names_interrupts(value: Mapping[str, Any], pauses: Sequence[Pause]) -> bool:
+    """Whether its keys are ids of interrupts, and not fields that happen to be called so."""
+    if not value or not all(map(is_id, value)):
+        return False
+    asked = pauses[0].required_inputs if len(pauses) == 1 else None
+    return not asked or not set(value) <= schemas.declared(asked).keys()
 
 
 def is_id(key: Any) -> bool:

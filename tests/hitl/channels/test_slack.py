@@ -504,3 +504,52 @@ def test_the_doctor_says_what_is_half_set_up(settings):
     assert "one is missing" in said() and "no mail asks" in said() and TOKEN not in said()
     settings.WAYSTATION_REPLY_ADDRESS, settings.WAYSTATION_REPLY_SECRETS = "@x.example", []
     assert "nobody reads replies" in said()
+
+
+KNOWN = {
+    "when": "2026-02-28",
+    "at": "2026-10-25T02:30:00+01:00",
+    "sure": True,
+    "colour": "green",
+    "sizes": ["l"],
+    "name": " Ana",
+    "parts": 5.0,
+}
+WANTED = {
+    "when": {"type": "string", "format": "date"},
+    "at": {"type": "string", "format": "date-time"},
+    "sure": {"type": "boolean", "default": False},
+    "colour": {"enum": ["red", "green"]},
+    "sizes": {"type": "array", "items": {"enum": ["s", "l"]}},
+    "name": {"type": "string"},
+    "parts": {"type": "integer"},
+}
+
+
+def test_a_form_in_slack_that_nobody_touched_sends_what_was_known(settings):
+    """Tried after camunda#21346; a text that Slack would cut is for the page."""
+    settings.TIME_ZONE = "Europe/Berlin"
+    asked = {"type": "object", "properties": WANTED, "required": sorted(WANTED)}
+    pause = Pause(required_inputs=asked, known=KNOWN, ways={"answer": "finish"}, question="?")
+    view = modals.form_for(pause, modals.Asked("p", 1, "answer"))
+    assert view is not None
+    sent = {
+        "initial_value": "value",
+        "initial_date": "selected_date",
+        "initial_option": "selected_option",
+        "initial_options": "selected_options",
+    }
+    values = {
+        block["block_id"]: {
+            modals.ENTRY: {
+                sent[name]: value
+                for name, value in block["element"].items()
+                if name.startswith("initial")
+            }
+        }
+        for block in view["blocks"]
+        if block["type"] == "input"
+    }
+    assert modals.payload_in({"state": {"values": values}}, pause) == KNOWN
+    pause.known = {**KNOWN, "name": "x" * 3_001}
+    assert modals.form_for(pause, modals.Asked("p", 1, "answer")) is None

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from checkpoints.database.people import User
-from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, RevisionMismatch, decide
+from hitl.decisions.services import (
+    AlreadyAnswered,
+    AnswerInvalid,
+    NotPaused,
+    RevisionMismatch,
+    decide,
+)
 from hitl.doors.langgraph import interrupts, replies, threads
 from hitl.doors.langgraph.calls import Reply
 from hitl.doors.langgraph.values import values_of
@@ -164,6 +170,47 @@ def test_a_form_comes_back_as_text_of_json(question, ana):
     filled = {"action": pause.step, "args": {**args, "inputs": '{"city": "Rome", "count": 3}'}}
     resume(order, ana, [{"type": "edit", "args": filled}])
     assert Decision.objects.get().payload == {"city": "Rome", "count": 3}
+
+
+HEX = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize("data", [{}, {HEX: "a field"}, {HEX: None}])
+def test_data_are_no_list_of_interrupts_whatever_their_fields_are_called(question, ana, data):
+    """Tried after langgraph#8693: data were taken for answers to interrupts by their keys' form."""
+    field = {"type": ["string", "null"]}
+    order = question(["answer"], required_inputs={"type": "object", "properties": {HEX: field}})
+    resume(order, ana, data)
+    assert Decision.objects.get().payload == data
+    assert drive(order).status == "completed"
+
+
+def test_an_answer_to_an_interrupt_that_there_is_not_is_refused(question, ana):
+    """Tried after langgraph#8836, where it is ignored without a word; null answers nothing."""
+    order = question(["answer"], required_inputs=CITY)
+    with pytest.raises(NotPaused):
+        resume(order, ana, {HEX: {"city": "Rome"}})
+    with pytest.raises(AnswerInvalid):
+        resume(order, ana, None)
+    assert not Decision.objects.exists() and fresh(order).status == "paused"
+
+
+def test_a_message_behind_a_cancelled_run_begins_a_run_and_answers_nothing(order_that, ana):
+    """Tried after langgraphjs#2751: it was taken for an answer, and lost."""
+    order_that(lambda state, context: Done(update={"heard": state["input"]}))
+    caller = Caller(user=ana, scope="write")
+    made = langgraph.acted(caller, "POST", "/threads", {})
+    assert isinstance(made, Reply)
+    path = f"/threads/{made.data['thread_id']}"
+    for words in ("one", "two"):
+        body = {"assistant_id": "anything", "input": {"input": words}}
+        begun = langgraph.acted(caller, "POST", f"{path}/runs", body)
+        assert isinstance(begun, Reply)
+        if words == "one":
+            langgraph.acted(caller, "POST", f"{path}/runs/{begun.data['run_id']}/cancel", {})
+    work_off()
+    state = langgraph.acted(caller, "GET", f"{path}/state")
+    assert isinstance(state, Reply) and state.data["values"]["heard"] == "two"
 
 
 @pytest.mark.parametrize("required", [{}, CITY])

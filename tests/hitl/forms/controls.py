@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 from django.http import QueryDict
+
+DAY, HOUR = r"\d{4,}-\d\d-\d\d", r"\d\d:\d\d(:\d\d(\.\d{1,3})?)?"
+SHOWN = {
+    "number": r"-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?",
+    "date": DAY,
+    "time": HOUR,
+    "datetime-local": f"{DAY}[T ]{HOUR}",
+}
+"""Type of an input → the values that a browser shows in it; of others it empties it."""
 
 
 class Controls(HTMLParser):
@@ -29,6 +39,9 @@ class Controls(HTMLParser):
         name, value = had.get("name", ""), had.get("value", usual)
         if tag in {"input", "select", "textarea"}:
             self.names.add(name)
+        held = SHOWN.get(had.get("type") or "")
+        if tag == "input" and held and not re.fullmatch(held, value, re.ASCII):
+            value = ""
         if tag == "input" and (had.get("type") not in {"checkbox", "radio"} or "checked" in had):
             self.posted.append((name, value.replace("\r", "").replace("\n", "")))
         elif tag in {"select", "textarea"}:

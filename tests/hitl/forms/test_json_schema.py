@@ -5,6 +5,7 @@ was meant.
 import datetime as dt
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.forms import ChoiceField
 from django.template.loader import render_to_string
 from hypothesis import given, settings
@@ -98,6 +99,76 @@ def test_a_moment_is_read_in_the_zone_of_the_page_and_kept_with_its_zone(setting
         dict(untouched(SchemaForm(schema, initial={"a": meant})))["input.a"]
         == "2026-07-01T10:00:00"
     )
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        # the second of two equal hours, another zone, parts of a second, the last day there is
+        ({"type": "string", "format": "date-time"}, "2026-10-25T02:30:00+01:00"),
+        ({"type": "string", "format": "date-time"}, "2026-07-01T10:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2026-07-01T10:00:00.123456+00:00"),
+        ({"type": "string", "format": "date-time"}, "9999-12-31T23:59:59Z"),
+        ({"type": "string", "format": "date-time"}, "0001-01-01T00:00:00+00:00"),
+        ({"type": "string", "format": "time"}, "14:30:00Z"),
+        ({"type": "string", "format": "time"}, "14:30:00.123456+02:00"),
+        ({"type": "integer"}, 5.0),
+        ({"type": "number"}, 1e22),
+        ({"type": "integer"}, 3544790567247868102),
+        ({"type": "array", "items": {"type": "string"}}, ["a\nb", " c", ""]),
+        ({"type": "array", "items": {"type": "string"}}, []),
+        ({"type": "string"}, " two\nlines "),
+        ({"type": ["boolean", "null"], "default": None}, None),
+        ({"type": ["boolean", "null"], "default": True}, True),
+        ({"type": ["string", "null"], "format": "date", "default": None}, None),
+        ({"type": ["object", "null"], "properties": {"x": {"type": "string"}}}, None),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, None),
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, 7),
+        ({"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "null"}]}, None),
+    ],
+)
+@pytest.mark.parametrize("from_schema", [False, True])
+def test_what_nobody_touched_is_what_it_was(settings, part, value, from_schema):
+    """A browser shows less of a value than there is, and empties an input that cannot show it.
+
+    Tried after camunda#21346, airflow#72375 and airflow#57350.
+    """
+    settings.TIME_ZONE = "Europe/Berlin"
+    begun = {} if from_schema else {"a": value}
+    schema = schemas.check(one({**part, "default": value} if from_schema else part, needed=True))
+    found = SchemaForm(schema, query(untouched(SchemaForm(schema, initial=begun))), begun).payload
+    assert (found, type(found["a"])) == ({"a": value}, type(value))
+    assert schemas.validate_resume_payload(schema, found) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "words"),
+    [
+        ("integer", "1_000", "Must be a whole number."),
+        ("integer", "١٢", "Must be a whole number."),
+        ("number", "1_0.5", "Must be a number."),
+        ("number", "12345678901234567.89", "it would become 1.2345678901234568e+16"),
+        ("number", "0.1234567890123456789", "it would become 0.12345678901234568"),
+        ("number", "1e-400", "it would become 0.0"),
+        ("number", "1e-99999999999999999999", "it would become 0.0"),
+        ("date-time", "2026-03-29T02:30", "there is no such time"),
+        ("date-time", "9999-99-99T02:30", "Must be a date and time"),
+    ],
+)
+def test_what_would_be_kept_as_something_else_is_refused_with_the_reason(
+    settings, kind, typed, words
+):
+    """Tried after temporalio/ui#2670: a large number was rounded between a form and its run."""
+    settings.TIME_ZONE = "Europe/Berlin"
+    part = {"type": "string", "format": kind} if kind == "date-time" else {"type": kind}
+    schema = schemas.check(one(part))
+    form = SchemaForm(schema, query([("input.a", typed)]))
+    form.add_errors(schemas.validate_resume_payload(schema, form.payload))
+    assert words in " ".join(form.fields[0].errors)
+    assert f'value="{typed}"' in html_of(form)
+    if kind != "date-time":
+        with pytest.raises(ValidationError):
+            field_of("a", part, required=True).clean(typed)
 
 
 COLOURS = {"anyOf": [{"enum": ["red", "green"]}, {"type": "string"}]}

@@ -66,6 +66,24 @@ def test_what_a_person_answers_is_the_result_that_the_model_hears(thread, ana, b
     assert f"Answered by {decision.who}" in receipt and WORDS in receipt
 
 
+def test_a_rejected_call_keeps_none_of_its_reply_from_being_made(thread, ana):
+    """Tried after langchainjs#11391: calls that nobody is asked about were dropped with it."""
+    calls = [PAY[0], ("test_look", {"what": "sky"}), ("test_broken", {"what": "shop"})]
+    with serving(by_loop(ModelReply("I pay.", calls), ModelReply("All done."))) as endpoint:
+        agents.load(endpoint.url)
+        run = agents.say(thread, "Pay and look", by=ana)
+        [rent] = (call["id"] for call in agents.asked(run).calls)
+        answer = {"calls": {rent: {"decision": "reject", "reason": "no"}}}
+        pause = agents.asked(run)
+        services.decide(pause.pk, Answer("answer", Via.REST, payload=answer), by=ana)
+        assert agents.go_on(run).status == "completed"
+        heard = [one for one in endpoint.requests[-1]["messages"] if one["role"] == "tool"]
+    assert [words in one["content"] for words, one in zip(
+        ("rejected this call", "sky", "The shop is closed."), heard, strict=True
+    )] == [True] * 3  # fmt: skip
+    assert list(agents.MADE.values()) == [1]
+
+
 def test_a_tool_may_keep_people_from_answering_in_its_place(monkeypatch):
     """A balance is the bank's to tell."""
     monkeypatch.setattr(registry, "_TOOLS", dict(registry._TOOLS))

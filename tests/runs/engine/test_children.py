@@ -136,6 +136,27 @@ def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
 
 
 @ONE
+def test_a_child_asks_in_a_loop_and_is_answered_while_its_sibling_works(crew, ana):
+    """Tried after mastra#10746 and mastra#9288: a sibling that ended took the loop's round with it,
+    or set what was done back to waiting.
+    """
+    order = crew([sub("one", **ASKING), sub("two")], parallel=True)
+
+    def working(state, context):
+        answer(asked("one"), ana, "revise", "again")
+        answer(asked("one"), ana, "revise", "and again")
+        answer(asked("one"), ana)
+        assert kids(order)["one"].status == "completed"
+        return says("two")(state, context)
+
+    PLAYS["two"] = working
+    order = worked(order)
+    assert order.status == "completed"
+    assert state_of(order)["said"] == ["one", "one", "one", "two"]
+    assert {run.status for run in kids(order).values()} == {"completed"}
+
+
+@ONE
 def test_an_order_may_be_stopped_before_and_after_single_sub_steps(crew, ana):
     """S1-24: `step/sub-step` names them; the same name elsewhere is not meant."""
     stops = {"interrupt_before": ["crew/two"], "interrupt_after": ["crew/one"]}

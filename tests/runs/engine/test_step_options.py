@@ -68,6 +68,23 @@ def test_a_run_that_waits_for_its_next_try_is_not_picked_up_before(order_that):
     assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
 
 
+def test_a_run_that_waits_for_its_next_try_is_cancelled_at_once_and_not_tried_again(
+    order_that, ana
+):
+    """Tried after restate#3656: in its pause between tries an invocation could not be cancelled."""
+    tries = []
+
+    def failing(state, context):
+        tries.append(1)
+        raise ConnectionError("no")
+
+    order = drive(order_that(failing, retry=ANY))
+    runs.cancel(order.pk, by=ana)
+    assert fresh(order).latest_run.status == "cancelled"
+    assert later(order).latest_run.status == "cancelled"
+    assert len(tries) == 1
+
+
 def test_after_its_last_try_the_run_fails_with_the_last_words(order_that):
     def failing(state, context):
         raise StepFailed("The shop is closed.", code="shop_closed")

@@ -1,0 +1,162 @@
+"""A value as the text of its field, and the value that a typed text stands for.
+
+What is typed is kept as it was typed, or not at all. Python reads more than people mean (`1_000`,
+digits of other scripts), a number of JSON keeps some sixteen digits, and a clock that is put
+forward leaves an hour out: such a text stands for nothing, and the reason is said.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from hitl.forms.kinds import Kind, words
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+class NotAsTyped(ValueError):
+    """What was typed would be kept as something else; the message says what to type."""
+
+
+def as_sent(kind: Kind, value: str) -> str:
+    """What a browser sends of a field that shows this: one line, where it has one."""
+    if kind in {"long", "lines", "json"}:
+        return value.replace("\r\n", "\n").replace("\r", "\n")
+    return value.replace("\r", "").replace("\n", "")
+
+
+def read(kind: Kind, text: str) -> Any:
+    """What a typed text stands for; raises ValueError where it is no such thing, and
+    OverflowError or RecursionError where it is too much of it."""
+    match kind:
+        case "whole":
+            return whole(text)
+        case "number":
+            return number(text)
+        case "moment":
+            return _moment(dt.datetime.fromisoformat(text)).isoformat()
+        case "lines":
+            return [line.strip() for line in text.split("\n") if line.strip()]
+        case "json":
+            return parsed(text)
+    return text
+
+
+def _moment(at: dt.datetime) -> dt.datetime:
+    """A typed time with its zone, the page's where none was typed; of two equal times the first.
+
+    Raises NotAsTyped.
+    """
+    if at.tzinfo:
+        return at
+    aware = timezone.make_aware(at)
+    if aware.astimezone(dt.UTC).astimezone(aware.tzinfo).replace(tzinfo=None) != at:
+        raise NotAsTyped(
+            gettext("On that day there is no such time: the clock is put forward. Choose another.")
+        )
+    return aware
+
+
+def shown(kind: Kind, value: Any) -> str:
+    """A value as its field shows it."""
+    if value is None:
+        return ""
+    if kind == "check":
+        return "true" if value is True else ""
+    if kind == "lines":
+        return (
+            "\n".join(str(member) for member in value)
+            if isinstance(value, list | tuple)
+            else str(value)
+        )
+    if kind == "json":
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    if kind == "moment":
+        try:
+            at = dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            return str(value)
+        with suppress(OverflowError):  # the last day there is, in a zone that is ahead
+            at = timezone.localtime(at) if at.tzinfo else at
+        return at.replace(tzinfo=None).isoformat(timespec="seconds")
+    return words(value)
+
+
+def whole(text: str) -> int:
+    """Raises ValueError."""
+    if not WHOLE.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def number(text: str) -> int | float:
+    """Raises ValueError, of these NotAsTyped where it would be kept as another number."""
+    if WHOLE.fullmatch(text):
+        return int(text)
+    if not DECIMAL.fullmatch(text):
+        raise ValueError(text)
+    found = _exact(text)
+    if not math.isfinite(found):
+        raise ValueError(text)
+    return found
+
+
+def parsed(text: str) -> Any:
+    """JSON that was typed. Raises ValueError, of these NotAsTyped, and RecursionError."""
+    return json.loads(text, parse_float=_exact)
+
+
+def _exact(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        return found  # which the validator refuses
+    try:
+        same = Decimal(text) == Decimal(repr(found))
+    except InvalidOperation:  # smaller than anything that can be kept
+        same = False
+    if not same:
+        raise NotAsTyped(
+            gettext(
+                "This has more digits than a number keeps: it would become %(kept)s. Write that, "
+                "or fewer digits."
+            )
+            % {"kept": repr(found)}
+        )
+    return found
+
+
+class WholeField(forms.IntegerField):
+    """A whole number of a plain form."""
+
+    def to_python(self, value: Any) -> Any:
+        return _field_value(value, whole, super().to_python)
+
+
+class NumberField(forms.FloatField):
+    """A number of a plain form, as it was typed; whole where it was typed so."""
+
+    def to_python(self, value: Any) -> Any:
+        return _field_value(value, number, super().to_python)
+
+
+def _field_value(value: Any, read: Callable[[str], Any], otherwise: Callable[[Any], Any]) -> Any:
+    if not isinstance(value, str) or not value.strip():
+        return otherwise(value)
+    try:
+        return read(value.strip())
+    except NotAsTyped as error:
+        raise forms.ValidationError(str(error)) from error
+    except ValueError:
+        return otherwise("no number")
