@@ -95,6 +95,18 @@ def test_a_run_elsewhere_has_ended_once_its_engine_says_so(ana, ben, api, team, 
     assert stands() == ("waiting_external", "waiting_external")
 
 
+def test_what_an_engine_says_holds_before_any_worker_has_looked(ana, api):
+    """S3-6: until one had ended our run, `status` read `running` beside the lifecycle
+    `completed`.
+    """
+    client = api(ana)
+    ask(client, "booking-1")
+    answer("booking-1")
+    told = client.post(f"{URL}/booking-1/status", {"status": "completed"}, format="json").json()
+    assert (told["status"], told["lifecycle"]) == ("completed", "completed")
+    assert where(client, "booking-1") == ("completed", "completed")
+
+
 def test_of_what_nobody_answered_and_of_our_own_runs_no_engine_speaks(paused, ana, api):
     """S3-6."""
     client = api(ana)
@@ -128,8 +140,14 @@ def test_a_wait_that_is_asked_again_is_its_engines_again(ana, api, reachable):
     told = client.get(f"{URL}/late").json()
     assert told["pause_id"] != late.shown_id
     assert told["next_deadline"] > late.deadline_at.isoformat(), "it has its whole time anew"
-    same = {"run_id": "late", "node_id": "decide", "blocking_reason": "needs_a_word"}
-    same |= {"deadline": "PT1H", "callback_url": url, "recipients": ["ana"]}
+    same: dict[str, Any] = {
+        "run_id": "late",
+        "node_id": "decide",
+        "blocking_reason": "needs_a_word",
+        "deadline": "PT1H",
+        "callback_url": url,
+        "recipients": ["ana"],
+    }
     again = client.post(f"{URL}/wait", same, format="json")
     assert (again.status_code, again.json()["pause_id"]) == (200, told["pause_id"])
     own = client.post(f"{URL}/late/resume", {"payload": "approve"}, format="json")
