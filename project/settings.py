@@ -21,6 +21,7 @@ from checkpoints.database import addresses
 from hitl.http import rest
 from project import steady
 from project.identity.options import options as of_identity
+from project.openapi import enums
 from project.telemetry import errors, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
@@ -424,14 +425,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
     "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.threads.export.DocumentParser"],
-    "ENUM_NAME_OVERRIDES": {
-        "RunStatusEnum": "runs.states.RunStatus",
-        "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
-        "OccasionEnum": "hitl.models.outbound.Occasion",
-        "PauseKindEnum": "runs.states.PauseKind",
-        "PauseStatusEnum": ["active", "resolved"],
-        "ReportedEnum": ["running", "completed", "failed"],
-    },
+    "ENUM_NAME_OVERRIDES": enums.NAMES,
     "ENFORCE_NON_BLANK_FIELDS": True,
     "COMPONENT_SPLIT_PATCH": False,  # what a PATCH needs, its serializer says
     "LICENSE": {"name": "MIT", "identifier": "MIT"},

@@ -325,13 +325,18 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         )
 
     def _thread(self, thread_id: Any, namespace: str = "") -> CheckpointAddress:
+        _check_named(thread_id)
         thread = str(thread_id)
         if codec.holds_unreadable([thread, namespace]):
             raise ValueError(
                 "a thread_id and a checkpoint_ns are text without NUL and lone surrogates"
             )
-        stored = "|".join(filter(None, [self.space, namespace]))
-        return CheckpointAddress(owner=self.owner, thread=thread, namespace=stored)
+        return CheckpointAddress(
+            owner=self.owner, thread=thread, namespace=self._stored_namespace(namespace)
+        )
+
+    def _stored_namespace(self, namespace: str) -> str:
+        return "|".join(filter(None, [self.space, namespace]))
 
     def _config(self, config: RunnableConfig, checkpoint_id: str) -> RunnableConfig:
         at = self._at(config)
@@ -437,7 +442,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         given = config["configurable"] if config else {}
         thread = self._thread(given["thread_id"]).thread if config else None
         wanted = given.get("checkpoint_ns")
-        namespace = wanted if wanted is None else self._thread("", wanted).namespace
+        namespace = wanted if wanted is None else self._stored_namespace(wanted)
         keys = Q()
         for text, lookup in ((given.get("checkpoint_id"), "key"), (_id_of(before), "key__lt")):
             if text:
@@ -525,10 +530,23 @@ def with_thread_id(thread_id: str, **more: Any) -> RunnableConfig:
     """Make the config that names a thread: `graph.invoke(new_input,
     with_thread_id("conversation-1"))` goes on there.
 
-    Raises ValueError for what LangGraph reads nowhere in a config (ELSEWHERE).
+    Raises ValueError where no thread is named, and for what LangGraph reads nowhere in a config
+    (ELSEWHERE).
     """
+    _check_named(thread_id)
     _check_places(more)
     return {"configurable": {"thread_id": thread_id, **more}}
+
+
+def _check_named(thread_id: Any) -> None:
+    """Raise ValueError for a thread_id that is missing: all who left theirs out would go on with
+    one another's state.
+    """
+    if thread_id is None or not str(thread_id).strip():
+        raise ValueError(
+            f"thread_id is {thread_id!r}, which names no thread, so nothing was run. Give each "
+            "conversation an id of its own."
+        )
 
 
 def _check_places(named: Collection[str]) -> None:

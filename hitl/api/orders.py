@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import prefetch_related_objects
 from django.http import HttpResponseBase, JsonResponse
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.utils import (
@@ -13,13 +14,15 @@ from drf_spectacular.utils import (
     extend_schema,
 )
 from rest_framework import serializers
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
 from checkpoints.database import clock
-from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
+from checkpoints.state import codec
+from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in, patch_of
 from hitl.api.pauses.reviews import VotedOut, voted
 from hitl.api.query import asked_by, pages_of, parameters_of
 from hitl.decisions import services
@@ -143,7 +146,7 @@ class PauseState(APIView):
     """The open question of a work order, or `null`; of several the one that was asked first, which
     names the others.
 
-    Answers 304 while nothing happened on the order's thread.
+    Answers 304 while nothing happened on the order's thread, and all that is told stayed as it was.
     """
 
     may_read = scopes.EITHER
@@ -163,16 +166,21 @@ class PauseState(APIView):
     )
     def get(self, request: Request, order_id: UUID) -> HttpResponseBase:
         order = services.look_at_order(order_id, by=user_of(request))
-        etag = f'"{order.thread.last_seq}"'
+        pauses = services.open_pauses(order)
+        told: dict[str, Any] | None = None
+        if pauses:
+            prefetch_related_objects(pauses[:1], "decisions__decided_by")
+            asked = PauseOut(pauses[0], context={"by": request.user}).data
+            told = {**asked, "also_open": [pause.shown_id for pause in pauses[1:]]}
+        # by what is told, too: a child run's question has a log of its own, and a claim lapses
+        # without a word
+        etag = f'"{order.thread.last_seq}-{codec.digest(JSONRenderer().render(told))[:16]}"'
         # only 304 or 412 come back here
         response = get_conditional_response(request._request, etag=etag)
-        if response is None:
-            pauses = services.open_pauses(order)
-            if pauses:
-                told = PauseOut(pauses[0], context={"whole": True, "by": request.user}).data
-                response = Response({**told, "also_open": [pause.shown_id for pause in pauses[1:]]})
-            else:
-                response = JsonResponse(None, safe=False)
+        if response is None and told:
+            response = Response({**told, "patch": patch_of(pauses[0])})
+        elif response is None:
+            response = JsonResponse(None, safe=False)
         response["ETag"] = etag
         patch_cache_control(response, private=True, no_cache=True)
         return response

@@ -196,8 +196,8 @@ def standing(run: Run, wait: Wait | None) -> WorkflowState:
     status = STATUSES.get(RunStatus(run.status), "failed")
     if run.awaited and run.status in LIVE:
         status = "running"
-    if wait is not None and (wait.reported or run.status == RunStatus.COMPLETED):
-        status = wait.reported or "running"  # what ended here is this wait; the run is elsewhere
+    if wait is not None and (wait.reported or status == "completed"):  # ours ended, theirs goes on
+        status = wait.reported or "running"
     return WorkflowState(
         run=run, wait=wait, status=status, node_id=node, state=state, pause=pause, decision=decision
     )

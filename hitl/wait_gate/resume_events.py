@@ -23,6 +23,7 @@ from runs.workflows.sequence import APPROVE, CANCEL
 from runs.workflows.wait_for_input import ANSWER, text_field
 
 MAX_METADATA = 16 * 1024
+REJECT = "reject"
 CALL_FIELDS = ("arguments", "reason", "result")
 """What belongs to a decision about a call, beside its word."""
 
@@ -248,6 +249,8 @@ def _word(pause: Pause, payload: Any) -> str:
     if not isinstance(decision, str) or "decision" in pause.required_inputs.get("properties", {}):
         return ""
     word = decision.strip().lower()
+    if word == REJECT and REJECT not in pause.ways and not pause.calls:
+        return CANCEL  # as in a chat; of calls each is rejected by itself
     return word if word in {*pause.ways, CANCEL} else ""
 
 

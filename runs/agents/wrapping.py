@@ -16,7 +16,8 @@ any iterable or async iterable of mappings `{"event", "data"}`:
   "response"}}` as the last of what came before;
 * `final_answer` (`{"output"}`), or the end of the stream, ends the step: `state["output"]`. Sent
   back by a reviewer, the step begins anew, with the feedback as a `human_input`;
-* any other event, such as `step_completed`, is one of the agent's steps.
+* any other event, such as `step_completed`, is one of the agent's steps. It is told as a line of
+  the log, `{"message": <event>, "event", "data"}`.
 
 Each event but a chunk and a log line goes into `past`; each of the agent's steps and each completed
 call is a checkpoint. After a crash the function is called with what is kept, so it goes on from
@@ -26,6 +27,7 @@ there: what it did since the last checkpoint is done again.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -52,6 +54,8 @@ WORDS = {
     "required": [RESPONSE],
     "properties": {RESPONSE: {"type": "string", "title": "Answer", "minLength": 1}},
 }
+TOLD_AS_THEY_ARE = {"tool_call_started", "tool_call_completed", "log"}
+"""Kinds of our log too."""
 PASSING = {"streaming_chunk", "log"}
 """Told, and not kept in the state."""
 WITHIN = {"tool_call_started"}
@@ -72,7 +76,7 @@ def wrap(state: State, context: Context, make: Make) -> Outcome:
             if event == "streaming_chunk":
                 context.stream(str(data.get("content", "")))
                 continue
-            if event in {"tool_call_started", "tool_call_completed", "log"}:
+            if event in TOLD_AS_THEY_ARE:
                 context.emit(event, data)
             if event in PASSING:
                 continue
@@ -83,6 +87,8 @@ def wrap(state: State, context: Context, make: Make) -> Outcome:
                 continue
             if event == "await_human_input":
                 return _ask(state, context, past, data)
+            if event not in TOLD_AS_THEY_ARE:
+                context.log(event, event=event, data=data)
             return Go(
                 to=context.step, update=_kept(state, context, past), report=Report(content=event)
             )
@@ -123,6 +129,13 @@ def _read(given: Any) -> tuple[Any, dict[str, Any]]:
             f'The stream gave {given!r:.100}, which is no event: {{"event": …, "data": {{…}}}}.',
             code="stream_invalid",
         )
+    try:
+        json.dumps(dict(data), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StepFailed(
+            f"The stream gave {given!r:.100}, whose data is no JSON: {error}.",
+            code="stream_invalid",
+        ) from error
     return given["event"], dict(data)
 
 

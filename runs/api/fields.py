@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from runs.workflows import refusals
 
@@ -42,10 +43,13 @@ def _look(field: Any, given: Any, place: str, errors: dict[str, list[str]]) -> N
 
 
 class OptionalText(serializers.CharField):
-    """Text that may be left out or empty; "" then."""
+    """Text that may be left out or empty, and with `allow_null` null; "" then."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"default": "", "allow_blank": True, **settings})
+
+    def run_validation(self, data: Any = empty) -> str:
+        return super().run_validation(data) or ""
 
 
 class TextOrNull(serializers.CharField):

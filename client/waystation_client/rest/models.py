@@ -252,12 +252,12 @@ class CountsOut(TypedDict):
 
 class DecisionIn(TypedDict):
     decision: str
-    feedback: NotRequired[str]
+    feedback: NotRequired[str | None]
     revision: NotRequired[int | None]
-    content_digest: NotRequired[str]
+    content_digest: NotRequired[str | None]
     input: NotRequired[Any]
     edited_content: NotRequired[str | None]
-    stage: NotRequired[str]
+    stage: NotRequired[str | None]
     comments_until: NotRequired[str | None]
     pause_id: NotRequired[str | None]
     id: NotRequired[str | None]

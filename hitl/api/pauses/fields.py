@@ -185,9 +185,14 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         return (decision.edited_content or None) if decision else None
 
     def get_patch(self, pause: Pause) -> str | None:
-        if not pause.patch_digest or not self.context.get("whole"):
-            return None
-        return store.get_blob(pause.patch_digest).decode("utf-8", "replace")
+        return patch_of(pause) if self.context.get("whole") else None
+
+
+def patch_of(pause: Pause) -> str | None:
+    """The unified diff under review; it never changes while the question is open."""
+    if not pause.patch_digest:
+        return None
+    return store.get_blob(pause.patch_digest).decode("utf-8", "replace")
 
 
 def _decision(pause: Pause) -> Decision | None:
@@ -201,7 +206,9 @@ class DecisionIn(serializers.Serializer[Any]):
     decision = serializers.CharField(
         max_length=64, help_text="approve, revise, cancel, or an answer of the template's own."
     )
-    feedback = OptionalText(max_length=services.MAX_FEEDBACK, help_text="Needed for revise.")
+    feedback = OptionalText(
+        allow_null=True, max_length=services.MAX_FEEDBACK, help_text="Needed for revise."
+    )
     revision = serializers.IntegerField(
         default=None,
         allow_null=True,
@@ -210,6 +217,7 @@ class DecisionIn(serializers.Serializer[Any]):
         help_text="The revision you saw; another one is answered 409.",
     )
     content_digest = OptionalText(
+        allow_null=True,
         max_length=64,
         help_text="The digest of the content you saw, as the question has it; another one is "
         "answered 409.",
@@ -229,6 +237,7 @@ class DecisionIn(serializers.Serializer[Any]):
         help_text="The content as you approve it, where the rules allow edits; null for as it is.",
     )
     stage = OptionalText(
+        allow_null=True,
         max_length=40,
         help_text=(
             "The stage of the review that you answer; needed where you are asked at several. 409 "

@@ -41,8 +41,9 @@ class TestDatabaseStore(InRows, CheckpointContract):
 
 
 def test_every_store_there_is_passes_the_contract_and_rows_are_what_is_used_by_default():
-    """C18, S2-6, S3-44, S3-52: the test classes above are all stores of `checkpoints.backends`,
-    rows and files among them; kill -9 and resume is a part of what each passes.
+    """C18, S2-2, S2-6, S2-25, S2-27, S2-28, S2-30, S3-44, S3-52: the test classes above are all
+    stores of `checkpoints.backends`, rows and files among them; kill -9 and resume is a part of
+    what each passes.
     """
     stores: set[str] = set()
     for module in pkgutil.iter_modules(backends.__path__):

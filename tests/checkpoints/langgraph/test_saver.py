@@ -134,13 +134,38 @@ def test_what_a_config_cannot_say_is_refused_with_where_it_belongs(saver, name):
     assert graph.get_state(with_thread_id("thread-1")).values == {}, "nothing was run"
 
 
+@pytest.mark.parametrize("missing", ["", None, " "])
+def test_who_names_no_thread_goes_on_with_nobodys_state(saver, missing):
+    """S1-8: all calls that had lost their thread's id shared one thread, each with what the others
+    had said.
+    """
+    graph = graphs.looping(saver, times=1)
+    by_hand: Any = {"configurable": {"thread_id": missing}}
+    with pytest.raises(ValueError, match="names no thread, so nothing was run"):
+        graph.invoke({"log": ["Hello"]}, by_hand)
+    with pytest.raises(ValueError, match="names no thread"):
+        with_thread_id(missing)
+    assert not GraphThread.objects.exists()
+
+
+def test_new_input_to_an_interrupted_graph_is_a_turn_and_its_state_may_be_updated_instead(saver):
+    """S1-21, S1-25: as LangGraph has it, whose experience the document wants to match."""
+    graph = steps_one_to_three(saver)
+    for thread in ("a", "b"):
+        graph.invoke({"log": []}, with_thread_id(thread), interrupt_after=["step2"])
+    again = graph.invoke({"log": ["new"]}, with_thread_id("a"))["log"]
+    assert again == ["step1", "step2", "new", "step1", "step2", "step3"]
+    graph.update_state(with_thread_id("b"), {"log": ["new"]})
+    assert graph.invoke(None, with_thread_id("b"))["log"] == ["step1", "step2", "new", "step3"]
+
+
 # -- stopping and going on
 # --------------------------------------------------------------------------------------------------
 
 
 def test_a_graph_killed_between_nodes_goes_on_in_another_process(saver, tmp_path):
-    """S2-25, S2-28..30: one process asks, one answers and is killed with -9 in node c, one goes on;
-    what one asks elsewhere is seen and answered here.
+    """S2-30, S2-32, S2-33: one process asks, one answers and is killed with -9 in node c, one goes
+    on; what one asks elsewhere is seen and answered here.
 
     Each has an app object of its own.
     """

@@ -130,6 +130,24 @@ def test_with_several_questions_open_an_answer_must_name_its_own(call, crew):
 
 
 @pytest.mark.one_database
+def test_what_becomes_of_a_childs_question_is_news_to_who_polls_its_order(
+    call, crew, api, ana, ben
+):
+    """S4-67: its own log tells of it, and the order's does not; the answer stayed 304."""
+    order = crew([sub("one", **ASKING), sub("two")], parallel=True)
+    work_off()
+    address = f"/api/v1/work-orders/{order.shown_id}/pause-state"
+    seen = api(ana).get(address)
+    for path, held_by in (("claim", "ben"), ("release", None)):
+        assert api(ana).get(address, headers={"If-None-Match": seen["ETag"]}).status_code == 304
+        call("post", f"pauses/{asked('one').shown_id}/{path}", {}, by=ben)
+        seen = api(ana).get(address, headers={"If-None-Match": seen["ETag"]})
+        assert seen.status_code == 200, path
+        claim = seen.json()["review"]["claim"]
+        assert (claim and claim["by"]) == held_by
+
+
+@pytest.mark.one_database
 def test_a_run_that_asks_has_a_word_of_its_own(call, crew):
     """S0-83, C5: it was `paused`, as one is that waits for its children and asks nobody."""
     order = crew([sub("one", **ASKING)])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from checkpoints.events import log
 from checkpoints.models import EventKind
+from hitl.api.pauses.fields import DecisionIn
+from hitl.decisions import claims
 from hitl.models import Decision
+from runs.models import Pause
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
 from tests.doors.rest import ORDERS, problem
@@ -107,6 +113,18 @@ def test_whatever_happens_on_the_order_changes_its_etag(ana_api, url, paused):
     )
 
 
+@pytest.mark.one_database
+def test_a_claim_that_lapses_is_news_though_nothing_is_written(ana_api, ben, url, paused):
+    """S4-67: who polled was told for ever that somebody else has it."""
+    claims.claim(pause_of(paused).pk, by=ben)
+    held = ana_api.get(f"{url}/pause-state")
+    assert "approve" not in held.json()["review"]["may_answer"]
+    Pause.objects.update(claimed_until=timezone.now() - dt.timedelta(seconds=1))
+    free = ana_api.get(f"{url}/pause-state", headers={"if-none-match": held["ETag"]})
+    assert free.status_code == 200
+    assert "approve" in free.json()["review"]["may_answer"]
+
+
 def test_the_etag_tells_a_stranger_nothing(url, ana_api, zoe, api):
     etag = ana_api.get(f"{url}/pause-state")["ETag"]
     problem(api(zoe).get(f"{url}/pause-state", headers={"if-none-match": etag}), 404, "not_found")
@@ -123,6 +141,15 @@ def test_an_answer_gets_success(ana_api, url, decision):
         decision,
         "ana",
     )
+
+
+@pytest.mark.one_database
+def test_null_is_as_left_out_wherever_an_answer_may_leave_something_out(ana_api, url):
+    """S4-32: `feedback: str | None`, as the document types it, was 400."""
+    optional = [name for name, field in DecisionIn().fields.items() if not field.required]
+    answer = resume(ana_api, url, decision="approve", **dict.fromkeys(optional))
+    assert (answer.status_code, "feedback" in optional) == (200, True), answer.json()
+    assert answer.json()["decision"]["feedback"] == ""
 
 
 def test_the_second_answer_is_told_who_was_first(ana_api, ben_api, url):
@@ -170,13 +197,15 @@ def test_an_answer_to_another_question_is_not_given_to_this_one(ana_api, url, pa
 @pytest.mark.usefixtures("unchanged")
 def test_an_answer_that_cannot_be_taken_says_what_is_missing(ana_api, url, subtests):
     """C8, F20: the question stays open."""
-    for answer, code, field in [
+    answers: list[tuple[dict[str, Any], str, str]] = [
         ({"decision": "revise"}, "feedback_required", "feedback"),
         ({"decision": "revise", "feedback": "  \n"}, "feedback_required", "feedback"),
+        ({"decision": "revise", "feedback": None}, "feedback_required", "feedback"),
         ({"decision": "maybe"}, "unknown_answer", "decision"),
         ({"decision": "APPROVE"}, "unknown_answer", "decision"),
         ({"decision": "skip_review"}, "unknown_answer", "decision"),
-    ]:
+    ]
+    for answer, code, field in answers:
         with subtests.test(ascii(answer)[:60]):
             assert problem(resume(ana_api, url, **answer), 422, code)["errors"][field]
 
@@ -195,7 +224,7 @@ NO_JSON = [
     '{"decision": "\xff"'.encode("latin-1"),
 ]
 NO_DECISION: list[object] = [None, "", ["approve"], {"a": 1}, "approve\x00", "\ud800", "x" * 65]
-NO_FEEDBACK: list[object] = [None, ["x"], "a\x00", "\udfff", "x" * 20_001]
+NO_FEEDBACK: list[object] = [["x"], "a\x00", "\udfff", "x" * 20_001]
 NO_REVISION: list[object] = [0, -1, "x", 1.5, 10**2000, []]
 NO_PAUSE: list[object] = [{}, "x" * 41, "a\x00"]
 NONSENSE = [

@@ -72,13 +72,16 @@ def test_a_run_elsewhere_has_ended_once_its_engine_says_so(ana, ben, api, team, 
     assert stands() == ("running", "resumed")
     gone_on = client.post(f"{URL}/booking-1/resume-and-continue", {}, format="json")
     assert (gone_on.json()["lifecycle"], stands()) == ("running", ("running", "running"))
-    advance(pause.run_id, budget=5)
+    if ends == "failed":  # else a worker comes later
+        advance(pause.run_id, budget=5)
     assert stands() == ("running", "running")
     assert says(ends, by=api(ben)) == (404, "not_found"), "a colleague is no engine"
     assert says(ends) == (200, ends)
     assert says(ends) == (200, ends), "said twice, it is kept once"
     assert stands() == (ends, ends)
     assert says("running") == (409, "not_resumed")
+    advance(pause.run_id, budget=5)
+    assert stands() == (ends, ends)
     page.force_login(ana)
     assert (
         "The engine that asked says so." in page.get(f"/threads/{pause.run.thread.shown_id}/").text
@@ -93,18 +96,6 @@ def test_a_run_elsewhere_has_ended_once_its_engine_says_so(ana, ben, api, team, 
     ]
     ask(client, "booking-1", node_id="post")
     assert stands() == ("waiting_external", "waiting_external")
-
-
-def test_what_an_engine_says_holds_before_any_worker_has_looked(ana, api):
-    """S3-6: until one had ended our run, `status` read `running` beside the lifecycle
-    `completed`.
-    """
-    client = api(ana)
-    ask(client, "booking-1")
-    answer("booking-1")
-    told = client.post(f"{URL}/booking-1/status", {"status": "completed"}, format="json").json()
-    assert (told["status"], told["lifecycle"]) == ("completed", "completed")
-    assert where(client, "booking-1") == ("completed", "completed")
 
 
 def test_of_what_nobody_answered_and_of_our_own_runs_no_engine_speaks(paused, ana, api):

@@ -93,6 +93,7 @@ def test_what_belongs_to_a_word_comes_with_it(say, response, made):
             "calls.wire-0.arguments",
         ),
         ("approve", {"number": 2}, ""),
+        ("reject", {"number": 2}, ""),
         ("perhaps", {}, ""),
         ({"decision": "approve", "calls": {}}, {}, ""),
     ],
@@ -105,3 +106,13 @@ def test_what_does_not_say_enough_decides_nothing_and_hears_what_is_missing(
     assert (answer.status_code, order.status, MADE) == (422, "paused", [])
     assert place in str(answer.json()), answer.json()
     assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("response", ["REJECT", "reject", {"decision": "reject"}])
+def test_the_word_that_rejects_in_a_chat_rejects_here(paused, ana, api, response):
+    """S2-22, C7: it was 422, though `approve` was taken."""
+    pause = pause_of(paused)
+    body = {"traceId": paused.latest_run.shown_id, "promptId": pause.shown_id, "response": response}
+    answer = api(ana).post("/api/v1/resume", body, format="json")
+    assert (answer.status_code, answer.json()["decision"]) == (200, "cancel"), answer.json()
+    assert drive(paused).latest_run.status == "cancelled"

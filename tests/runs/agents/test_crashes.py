@@ -178,7 +178,7 @@ def child(run, mode):
 
 
 def test_three_processes_one_turn(endpoint, ana):
-    """S0-56, 61..64, S2-25, F5: one is killed in a call, the next asks and ends, the third, this
+    """S0-56, 61..64, S2-32, F5: one is killed in a call, the next asks and ends, the third, this
     one, does what was approved, edited and rejected.
     """
     calls = [LOOK, *(("test_pay", {"what": what}) for what in ("rent", "boat", "bread"))]

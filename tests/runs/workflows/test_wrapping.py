@@ -50,8 +50,9 @@ def respond(client, run, response):
 @pytest.mark.django_db(transaction=True)  # what is streamed has a connection of its own
 @pytest.mark.parametrize("stream", [agent, agent_that_awaits])
 def test_any_agents_stream_is_told_kept_and_asked_about(order_that, ana, api, stream):
-    """S2-1, S2-3, S2-4, S2-18..24: only our own agent's loops were; a stream of another framework
-    could not be wrapped. Its checkpoints, its log and its question are the three building blocks.
+    """S2-1, S2-3, S2-4, S2-13, S2-18..24: only our own agent's loops were; a stream of another
+    framework could not be wrapped. Its checkpoints, its log and its question are the three building
+    blocks.
     """
     made: list[None] = []
 
@@ -66,6 +67,10 @@ def test_any_agents_stream_is_told_kept_and_asked_about(order_that, ana, api, st
     assert told["streaming_chunk"]["content"] == "Let me look."
     assert told["tool_call_started"]["tool"] == "look"
     assert told["await_human_input"]["promptId"] == "push-pr-42"
+    own = [event["data"] for event in log.told_after(order.thread_id, 0) if event["event"] == "log"]
+    assert {"event": "looked", "data": {"files": 3}}.items() <= next(
+        one for one in own if one["message"] == "looked"
+    ).items(), "each event of the stream is told, its own kinds too"
     kept = Checkpoint.objects.filter(run_id=pause.run_id, node_id=pause.step).count()
     assert kept >= 2, "one of what it looked at, one of its question"
     assert respond(api(ana), order.latest_run.shown_id, {"response": "go"}).status_code == 200
@@ -122,3 +127,12 @@ def test_a_step_that_is_sent_back_begins_anew_with_the_feedback(order_that, ana)
     assert state_of(order)["output"] == []
     services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     assert state_of(drive(order))["output"] == ["shorter"]
+
+
+def test_an_event_that_cannot_be_kept_fails_the_step_in_words(order_that):
+    """S2-13, F14."""
+    for name in ("looked", "tool_call_started"):
+        stream = [{"event": name, "data": {"socket": object()}}]
+        order = drive(order_that(lambda s, c, stream=stream: wrap(s, c, lambda past: stream)))
+        assert order.latest_run.failure_code == "stream_invalid", order.latest_run.error
+        assert "socket" in order.latest_run.error
