@@ -28,12 +28,14 @@ class HitlConfig(AppConfig):
         from hitl.rendering import catalogues
         from hitl.threads import document
         from hitl.threads import tables as tables  # registers them, and those of the layers below
-        from hitl.wait_gate import primitives
+        from hitl.wait_gate import primitives, waits
+        from runs.services import external_runs
 
         catalogues.compile_outdated()
         log_lines.install()
         sections.register(*document.SECTIONS)
         messages.CALLBACKS.append(primitives.callback)
+        external_runs.ASKED_AGAIN.append(waits.follow)
         for module in (triggers, fulltext):
             pre_migrate.connect(module.take_off, sender=self)
             post_migrate.connect(module.install, sender=self)

@@ -107,7 +107,9 @@ class WaitIn(serializers.Serializer[Any]):
         child=serializers.CharField(max_length=320),
         max_length=20,
         default=list,
-        help_text="Told as well.",
+        help_text="Told as well: usernames of people who may answer, and mail addresses. Who has "
+        "no account answers by the mail's link only where review.external names the address. Any "
+        "other name is kept for your own channels, and told to nobody.",
     )
     prompt_id = OptionalText(
         max_length=200, help_text="What `POST /api/v1/resume` may call the question; else its id."

@@ -141,15 +141,17 @@ def plan_refined(pause: Pause, *, by: Actor) -> None:
     """
     if pause.attempts > REFINED_AT_MOST:
         return
-    asked = Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED).exclude(
-        status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED]
+    asked = (
+        Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED)
+        .exclude(status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED])
+        .order_by("id")
     )
     rows = {
         delivery.place: _row(
             pause,
             Occasion.REFINED,
             str(pause.attempts),
-            "",
+            delivery.words,
             contact=delivery.contact,
             **_same(delivery),
         )

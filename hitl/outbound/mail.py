@@ -47,6 +47,7 @@ def send(delivery: Delivery, message: OutboundMessage) -> None:
     context = {
         "message": message,
         "asking": delivery.occasion in ASKING,
+        "elsewhere": bool(delivery.contact) and not message.link_answers,
         "replies": bool(reply),
         "invited": bool(reply) and replies.invited(delivery),
         "marker": replies.MARKER if reply else "",

@@ -134,10 +134,8 @@ def _open(
     """Args: `over` is the wait with these words whose answer counts no more; it is told from the
     new one from now on.
     """
-    if over is not None:
-        past = codec.digest(codec.encode([asked.digest, over.shown_id]))
-        if not Wait.objects.filter(pk=over.pk, digest=asked.digest).update(digest=past):
-            raise WaitOpen(_why_not(asked, by))  # somebody else asked anew
+    if over is not None and not _gives_way(over):
+        raise WaitOpen(_why_not(asked, by))  # somebody else asked anew
     outer = (
         OuterRun.objects.select_related("thread__head").filter(owner=by, name=asked.run_id).first()
     )
@@ -168,6 +166,32 @@ def _open(
         callback_secret=asked.callback_secret,
         token_id=token,
     )
+
+
+def _gives_way(wait: Wait) -> bool:
+    """Whether the words of a wait are free for another one from now on; of two at once, for one."""
+    past = codec.digest(codec.encode([wait.digest, wait.shown_id]))
+    return bool(Wait.objects.filter(pk=wait.pk, digest=wait.digest).update(digest=past))
+
+
+def follow(expired: Pause, run: Run) -> None:
+    """Let the engine find its question, which a run of ours asks again, by its own id of the run;
+    and tell those anew whom it named. Call inside the transaction that asks.
+
+    The answer to the old one stays what it was: a wait of its own.
+    """
+    before = Wait.objects.filter(pause=expired).first()
+    if before is None:
+        return  # it came with a document
+    _gives_way(before)
+    same = ("outer_id", "node_id", "digest", "recipients", "callback_url", "callback_secret")
+    wait = Wait.objects.create(
+        pause=Pause.objects.select_related("run__thread").get(run=run),
+        token_id=before.token_id,
+        **{name: getattr(before, name) for name in same},
+    )
+    for asked in wait.recipients:
+        _send(wait.pause, asked["to"], asked["question"])
 
 
 NOBODY = "Nobody could answer this question, since who asks does not approve. Name others to ask."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,10 @@ from runs.workflows.wait_for_input import ELSEWHERE
 SLUG = "wait-gate"
 STEP = "wait_for_input"
 """The one step of such a run (S3-10)."""
+ASKED_AGAIN: list[Callable[[Pause, Run], None]] = []
+"""Called with a wait's question that expired and the run that asks it again, in the transaction of
+that: whoever knows the other engine lets it find that run.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from runs.engine.drafts.events import line
 from runs.engine.recovery import damage
 from runs.engine.start import again, ask_again
 from runs.models import Pause, Run, WorkOrder
+from runs.services import external_runs
 from runs.services.work_orders import follow
 from runs.states import FAILED, RETRIED, FailureCode, PauseStatus, RunEnded
 
@@ -101,4 +102,9 @@ def take_up(run: Run, head: Checkpoint) -> Run:
     asked = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).select_related(
         "checkpoint", "run__thread", "run__definition"
     )
-    return ask_again(asked.get(), head, state)
+    expired = asked.get()
+    new = ask_again(expired, head, state)
+    if run.frozen.template_slug == external_runs.SLUG:
+        for follow in external_runs.ASKED_AGAIN:
+            follow(expired, new)
+    return new

@@ -498,6 +498,39 @@ def test_a_request_goes_to_one_person_or_address(paused, ben):
     )
 
 
+@pytest.mark.one_database
+def test_who_has_no_account_and_no_link_to_answer_by_is_told_whom_to_answer(paused, client):
+    """S3-28, S3-35: mail and page sent them to a login that they have not."""
+    outbound.send_request(pause_of(paused).run_id, "supplier@example.com", "Which IBAN is yours?")
+    sending.deliver(seconds=10)
+    [letter] = mail.outbox
+    found = re.search(r"/l/[\w-]+", str(letter.body))
+    assert found is not None
+    page = client.get(found[0]).content.decode()
+    for text in (str(letter.body), letter.alternatives[0].content, page):
+        assert "answer whoever had this sent to you" in text
+        assert not re.search(
+            "You log in to answer|Menu > Notifications|and to answer, log in", text
+        )
+
+
+@pytest.mark.one_database
+def test_what_is_asked_again_is_asked_in_the_words_that_were_sent(paused, ana):
+    """S3-33, S3-35: a supplier was asked again what it had not been asked."""
+    Pause.objects.update(
+        required_inputs={"type": "object", "properties": {"iban": {"type": "string"}}}
+    )
+    outbound.send_request(pause_of(paused).run_id, "supplier@example.com", "Which IBAN is yours?")
+    sending.deliver(seconds=10)
+    with pytest.raises(services.AnswerInvalid):
+        services.decide(
+            pause_of(paused).pk, Answer("approve", Via.REST, payload={"iban": 7}), by=ana
+        )
+    sending.deliver(seconds=10)
+    assert "Asked again: Which IBAN is yours?" in mail.outbox[-1].subject
+    assert "An answer did not fit: iban:" in str(mail.outbox[-1].body)
+
+
 @pytest.mark.parametrize(
     ("recipient", "inputs", "words"),
     [

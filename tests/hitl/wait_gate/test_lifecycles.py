@@ -10,9 +10,11 @@ import pytest
 from django.test import Client
 
 from checkpoints.events import log
-from hitl.decisions import services
+from hitl.decisions import notifications, services
 from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
+from hitl.models.outbound import Delivery
+from hitl.outbound import messages, quotas
 from hitl.wait_gate import lifecycles
 from runs.engine.advance import advance
 from runs.models import Pause, Run
@@ -114,6 +116,40 @@ def test_a_wait_that_nobody_answered_is_expired_and_one_that_was_cancelled_faile
     ask(client, "unwanted")
     client.post(f"{URL}/unwanted/resume", {"payload": "cancel"}, format="json")
     assert where(client, "unwanted") == ("failed", "failed")
+
+
+def test_a_wait_that_is_asked_again_is_its_engines_again(ana, api, reachable):
+    """S3-42, S3-47: whoever reopened it answered a question that its engine never heard of. The
+    token that asked might answer it."""
+    client, page, url = api(ana), Client(), "https://engine.example.org/"
+    late = ask(client, "late", callback_url=url, recipients=["ana"])
+    run_out(late)
+    page.force_login(ana)
+    assert page.post(f"/threads/{late.run.thread.shown_id}/resume").status_code == 302
+    assert where(client, "late") == ("waiting_external", "waiting_external")
+    assert listed(client) == ["late"]
+    told = client.get(f"{URL}/late").json()
+    assert told["pause_id"] != late.shown_id
+    assert told["next_deadline"] > late.deadline_at.isoformat(), "it has its whole time anew"
+    same: dict[str, Any] = {
+        "run_id": "late",
+        "node_id": "decide",
+        "blocking_reason": "needs_a_word",
+        "deadline": "PT1H",
+        "callback_url": url,
+        "recipients": ["ana"],
+    }
+    again = client.post(f"{URL}/wait", same, format="json")
+    assert (again.status_code, again.json()["pause_id"]) == (200, told["pause_id"])
+    own = client.post(f"{URL}/late/resume", {"payload": "approve"}, format="json")
+    assert (own.status_code, own.json()["code"]) == (403, "own_question")
+    answer("late")
+    notifications.announce()
+    called = Delivery.objects.filter(channel="webhook").order_by("id")
+    assert [messages.payload_of(each)["lifecycle"] for each in called] == ["expired", "resumed"]
+    gone_on = client.post(f"{URL}/late/resume-and-continue", {}, format="json").json()
+    assert (gone_on["lifecycle"], gone_on["answer"]["decision"]) == ("running", "approve")
+    assert Delivery.objects.filter(mark=quotas.CHOSEN).count() == 2, "those it named, each time"
 
 
 def test_a_run_of_ours_is_resumed_while_it_goes_on_after_an_answer(paused, ana, api):

@@ -584,8 +584,8 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
 
 
 def test_the_five_primitives(ana, settings):
-    settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
     """S3-34..38."""
+    settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
     wait = primitives.create_checkpoint(
         "r1", "decide", {"n": 1}, VAT, "missing_supplier_data", by=ana, question="Which?"
     )
