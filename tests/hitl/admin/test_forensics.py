@@ -352,3 +352,10 @@ def test_a_damaged_checkpoint_stops_an_answer_with_its_reason(paused, desk):
     assert level == "error"
     assert "does not match its digest" in words
     assert not Decision.objects.exists()
+
+
+def test_a_nul_in_an_address_is_a_bad_request(desk):
+    """Before, it was an error of the server on PostgreSQL."""
+    for query in ("status__exact=a%00b", "q=%00", "p=%00"):
+        assert desk.get(f"/admin/runs/run/?{query}").status_code == 400
+    assert desk.get("/admin/runs/run/?q=a").status_code == 200
