@@ -14,10 +14,15 @@ from runs.models import Run
 from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Report, Sleep, StepFailed
+from runs.workflows.registry import traits_of
 from runs.workflows.reviews import rules
 from runs.workflows.sequence import APPROVE, FrozenStep, StepReview
 
 MAX_LOOPS = 100
+AGENT_LOOPS = 500
+"""Of a step that may be an agent's: all its rounds in one run together, each of which has a limit
+of its own.
+"""
 LOOP_LIMIT = "loop_limit"
 
 
@@ -97,7 +102,8 @@ def guard_loops(step: FrozenStep, number: int, *, before: Mapping[str, int]) -> 
 
     `before` counts its loops in the runs that this one takes up.
     """
-    limit = step.get("max_loops", MAX_LOOPS)
+    usual = AGENT_LOOPS if traits_of(step["function"]).uses_models else MAX_LOOPS
+    limit = step.get("max_loops", usual)
     if number - before.get(step["name"], 0) > limit:
         raise StepFailed(
             f"The step {step['name']} has run {limit} times in this run, which is its limit.",

@@ -5,6 +5,7 @@ do.
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from django.db.models import F
@@ -15,6 +16,7 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
+from runs.engine.interruptions import guard_loops
 from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run
 from runs.workflows.base import Go, StepFailed
@@ -160,3 +162,16 @@ def test_a_run_that_is_taken_over_in_the_middle_of_a_step_begins_no_further_effe
 def drive_once(order):
     advance(order.latest_run_id, budget=60)
     return fresh(order)
+
+
+@pytest.mark.parametrize(
+    ("function", "limit"), [("coding.plan", 500), ("agent", 500), ("test.anything", 100)]
+)
+def test_a_step_that_may_be_an_agents_has_loops_for_several_rounds(function, limit):
+    """S4-29: a template that was put as the document prints it says nothing of them, and two
+    revisions ended it.
+    """
+    step: Any = {"name": "execute", "function": function}
+    guard_loops(step, limit, before={})
+    with pytest.raises(StepFailed, match=f"has run {limit} times"):
+        guard_loops(step, limit + 1, before={})
