@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -19,8 +20,9 @@ from hitl.decisions.services import Answer
 from hitl.models import InboundSource, InboundStart, Via
 from hitl.models.outbound import Delivery
 from hitl.outbound import endpoints
-from hitl.wait_gate import signatures
+from hitl.wait_gate import primitives, signatures
 from runs import definitions
+from runs.git.samples import make_sample
 from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.matrix.addresses import (
@@ -30,6 +32,7 @@ from tests.matrix.addresses import (
     ENDPOINT,
     ORDER,
     PAUSE,
+    PRINTED,
     SCHEDULE,
     START,
     THREAD,
@@ -109,6 +112,9 @@ def of(world: World) -> dict[str, Sent]:
         "question": "Which?",
         "state": {"lines": [1, 2]},
     }
+    primitives.create_checkpoint("reported", "node", {}, {}, "approval", by=ana)
+    primitives.ingest_resume_event("reported", "approve", {}, by=ana)
+    sample = make_sample(Path(settings.WAYSTATION_REPOSITORIES[0]) / "registered")
     trace = {"traceId": paused["run_id"], "promptId": paused["pause_id"], "response": "approve"}
     sent = {
         f"{API}work-orders/{ORDER}/erasure": Sent(
@@ -188,6 +194,13 @@ def of(world: World) -> dict[str, Sent]:
             fill(world, f"{API}inbound-starts/{START}/secret", "paused")[0]
         ),
         f"{API}workflows/wait": Sent(f"/{API}workflows/wait", wait),
+        f"{API}workflows/<str:run_id>/status": Sent(
+            f"/{API}workflows/reported/status", {"status": "completed"}
+        ),
+        **{
+            f"{base}repositories": Sent(f"/{base}repositories", {"url": str(sample)}, "superuser")
+            for base in (API, PRINTED)
+        },
         f"{API}resume": Sent(f"/{API}resume", trace),
     }
     return {

@@ -257,7 +257,7 @@ def test_a_filter_that_is_none_is_no_error(desk, many, subtests):
     ]:
         with subtests.test(ascii(query)[:60]):
             assert desk.get(ROWS, query).status_code == 302
-            assert desk.get(ROWS, {"node": "a\0b", "q": "\0"}).status_code == 200
+    assert desk.get(ROWS, {"node": "a\0b", "q": "\0"}).status_code == 400
 
 
 def test_a_filter_without_an_index_looks_so_far_and_offers_to_look_further(many, desk, monkeypatch):

@@ -101,7 +101,7 @@ def test_an_interrupt_is_a_question_and_the_answer_its_value(graph_order, ana):
     assert (pause.question, pause.kind, list(pause.ways)) == (
         "Go on?",
         "approval",
-        ["answer", "approve", "reject"],
+        ["approve", "reject", "answer"],
     )
     order = answer(order, ana, **said("by all means"))
     assert order.status == "completed", order.latest_run.error
