@@ -1,5 +1,5 @@
-"""What holds for all pages of the admin: an address without NUL, for which no column may be asked;
-and the content security policy as on all other pages, with the two allowances that its theme needs.
+"""What holds for all pages of the admin: no address with a NUL in it, which no column can hold; and
+the content security policy as on all other pages, with the two allowances that its theme needs.
 
 Alpine, which unfold's pages are alive with, makes functions of the words in its attributes, and
 both write styles into the page. Scripts come from this server's files all the same: an inline
