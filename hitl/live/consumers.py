@@ -230,6 +230,11 @@ class SubjectConsumer(LiveConsumer):
     Without a number: the log has it once.
     """
 
+    def __init__(self, problem_of: ProblemOf) -> None:
+        super().__init__(problem_of)
+        self.follows = asyncio.Event()
+        """Nothing that happens from then on is missed."""
+
     def find(self, user: User) -> Subscription | None:
         """What the address names, where this person sees it. In a database thread."""
         raise NotImplementedError
@@ -252,7 +257,19 @@ class SubjectConsumer(LiveConsumer):
     def may_stay(self, caller: Caller) -> bool:
         return self.subject.is_visible(caller.user) and caller.may_follow(self.subject.thread_id)
 
+    async def connect(self) -> None:
+        await super().connect()
+        if self.tasks:
+            # its messages wait: who is told who else is there hears of whoever comes later
+            await self.follows.wait()
+
     async def pump(self) -> None:
+        try:
+            await self._pump()
+        finally:
+            self.follows.set()  # else its messages, and its end, would wait for ever
+
+    async def _pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event
         # a generator, typed as an iterator
         async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:
@@ -265,8 +282,11 @@ class SubjectConsumer(LiveConsumer):
                         await send({"type": "websocket.send", "text": json.dumps(again)})
                 if page.outage is not None:
                     await send({"type": "websocket.send", "text": page.outage.message})
-                if page.stirred:  # who it is, a client is told when it says the same of itself
+                if page.stirred and self.follows.is_set():
+                    # who it is, a client is told when it says the same of itself
                     await send({"type": "websocket.send", "text": '{"type": "presence"}'})
+                if page.stirred:
+                    self.follows.set()
         # who answered last may be the one who ended it, or the one who came too late
         async with self.answering:
             await self.close(code=1000)

@@ -65,6 +65,8 @@ class Hub:
         self._channel = ""
         self._joined: set[str] = set()
         """Groups that the channel is in."""
+        self._tried = asyncio.Event()
+        """To have a channel: with or without one, who watches can begin."""
 
     async def follow(
         self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False
@@ -73,10 +75,11 @@ class Hub:
         caller listens.
 
         With `stirs` there is an empty page whenever other people look at its question, or no
-        longer. An Outage tells that the database went away, and that it is back.
+        longer, and one at the beginning: from then on nothing is missed. An Outage tells that the
+        database went away, and that it is back.
         """
         async with self._watching(thread_id) as topic:
-            heeded, outage = topic.stirs if stirs else None, None
+            heeded, outage = -1 if stirs else None, None
             while True:
                 await topic.beyond(seq, stirs=heeded, outage=outage)
                 if topic.seq > seq and (page := await topic.since(seq)):
@@ -107,6 +110,7 @@ class Hub:
         try:
             if topic.seq < 0:
                 # before the first look, so that nothing falls between
+                await self._tried.wait()
                 await self._join(live.group(thread_id))
                 topic.look()
             yield topic
@@ -162,6 +166,7 @@ class Hub:
             for task in self._tasks:
                 task.cancel()
             self._tasks, self._channel = [], ""
+            self._tried.clear()
         elif group in self._joined:
             self._joined.discard(group)
             leaving = asyncio.create_task(_leave_all([group], self._channel))
@@ -171,7 +176,7 @@ class Hub:
     async def _join(self, group: str) -> None:
         """Get the hints of a group. Where that fails, the poll tries again."""
         if not self._channel or group in self._joined:
-            return  # without a channel yet, _listen joins all groups
+            return  # without a channel, _listen joins all groups
         layer: Any = get_channel_layer()
         try:
             async with asyncio.timeout(JOIN_WITHIN):
@@ -192,6 +197,7 @@ class Hub:
                 logger.warning(
                     "no live hints, watching goes on by reading every %s s: %s", LOOK_EVERY, error
                 )
+            self._tried.set()
             await asyncio.sleep(LOOK_EVERY)
 
     async def _take_hints(self) -> None:
@@ -207,6 +213,7 @@ class Hub:
                     await layer.group_add(group, channel)
                 joined.add(group)
             self._look_everywhere()  # at what happened while there was no channel
+            self._tried.set()
             while True:
                 self._take(await layer.receive(channel))
         finally:
@@ -223,6 +230,8 @@ class Hub:
     def _look_everywhere(self) -> None:
         for topic in self._topics.values():
             topic.look()
+            if self._tried.is_set():
+                topic.stir()
         self._inbox.look()
 
     async def _poll(self) -> None:

@@ -249,13 +249,17 @@ class Topic:
         self.outage = outage
         self._ring()
 
+    def stir(self) -> None:
+        """Other people look at its question, or no longer; or may, where no hint could say so."""
+        self.stirs += 1
+        self._ring()
+
     def take(self, hint: dict[str, Any]) -> None:
         """Use the events that a hint carries when they follow what is known; read the log
         otherwise.
         """
         if presence.TOPIC in hint.get("topics", ()):
-            self.stirs += 1
-            self._ring()
+            self.stir()
         if hint["seq"] <= self.seq:
             return
         events = hint["events"]

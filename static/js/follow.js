@@ -147,6 +147,7 @@ function onEvent(event) {
 function onState(state) {
   setState(state);
   chat.tellState(root, state);
+  if (state === "live" || state === "polling") presence.stir();
 }
 
 function end() {

@@ -4,11 +4,14 @@ import { gettext } from "./language.js";
 
 const EVERY = 8_000, LOST = 20_000; // as hitl/decisions/presence.py has it
 const WRITING = 10_000; // after the last key
-let timer = 0, typedAt = 0, writing = false, heardAt = 0, stream = null;
+let timer = 0, typedAt = 0, writing = false, heardAt = 0, asked = 0, stream = null;
 
 const slot = () => document.querySelector("[data-presence]");
 
-/** Over `stream` where its socket is open, else by requests. */
+/**
+ * Over `stream` where its socket is open, else by requests; first when that is known: the socket tells of whoever comes behind its answer, a
+ * request before it does not.
+ */
 export function start(openStream) {
   stream = openStream;
   document.addEventListener("visibilitychange", say);
@@ -17,10 +20,9 @@ export function start(openStream) {
     typedAt = Date.now();
     if (!writing) say();
   });
-  say();
 }
 
-/** Something changed: ask anew. */
+/** Something changed, or there is another way to ask: ask anew. */
 export const stir = () => say();
 
 async function say() {
@@ -29,8 +31,11 @@ async function say() {
   const line = slot();
   if (!line || document.hidden) return;
   writing = Date.now() - typedAt < WRITING && typedAt > 0;
+  const mine = ++asked;
   try {
-    show(line.dataset.presence, (await stream.present(line.dataset.presence, writing)).present);
+    const { present } = await stream.present(line.dataset.presence, writing);
+    if (mine !== asked) return; // what was asked later is told later, whichever answer comes first
+    show(line.dataset.presence, present);
     heardAt = Date.now();
   } catch {
     if (Date.now() - heardAt > LOST) show(line.dataset.presence, []); // what was said is old

@@ -4,8 +4,11 @@ log, and in nobody's way.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
+import uuid
+from contextlib import asynccontextmanager
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,6 +18,8 @@ from checkpoints.events import live
 from checkpoints.models import Event
 from hitl.decisions import presence, services
 from hitl.decisions.services import Answer
+from hitl.live.hub import Hub
+from hitl.live.topics import NewestNumbers, Topic
 from hitl.models import Presence, Via
 from runs.definitions import reviewer_index
 from runs.models import Pause
@@ -140,6 +145,48 @@ async def test_over_the_socket_everybody_hears_at_once_that_somebody_writes(
         await stranger.receive_from(timeout=10)
         await stranger.send_to(text_data=say)
         assert json.loads(await stranger.receive_from(timeout=10))["problem"]["code"] == "not_found"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
+async def test_what_a_socket_says_first_is_answered_when_it_hears_all_that_follows(
+    url, as_ana, paused, ben, monkeypatch
+):
+    """Before, who was told that nobody else is there did not hear of who came while the socket was
+    still opening, and saw it eight seconds later.
+    """
+    pause, last = await elsewhere(lambda: pause_of(paused)), paused.thread.last_seq
+    told, watching = [], Hub._watching
+
+    @asynccontextmanager
+    async def slow(hub, thread_id):
+        await asyncio.sleep(0.2)
+        async with watching(hub, thread_id) as topic:
+            told.append("hears")
+            yield topic
+
+    monkeypatch.setattr(Hub, "_watching", slow)
+    async with socket(f"{url}?after={last}", as_ana) as ana:
+        await ana.send_to(
+            text_data=json.dumps({"type": "presence", "pause_id": pause.shown_id, "id": 1})
+        )
+        # and that somebody came: itself
+        first = [json.loads(await ana.receive_from(timeout=10)) for _ in range(2)]
+        assert _there(1) in first and {"type": "presence"} in first
+        assert told == ["hears"]
+        await elsewhere(lambda: presence.note(pause.pk, by=ben, writing=True, now=timezone.now()))
+        assert json.loads(await ana.receive_from(timeout=10)) == {"type": "presence"}
+
+
+async def test_who_watched_without_hints_for_a_while_is_to_ask_again():
+    topic = Topic(uuid.uuid4(), NewestNumbers())
+    hub, before = Hub(), topic.stirs
+    hub._topics[topic.thread_id] = topic
+    hub._tried.set()
+    hub._look_everywhere()
+    hub._inbox.stop()
+    topic.stop()
+    assert topic.stirs == before + 1
 
 
 def _there(name, *present):
