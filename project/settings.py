@@ -261,6 +261,7 @@ WAYSTATION_SECOND_FACTORS = "project.identity.second_factors.SecondFactors"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "hitl:inbox"
 LOGOUT_REDIRECT_URL = "login"
+SESSION_ENGINE = "hitl.http.session_store"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0

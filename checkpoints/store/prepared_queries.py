@@ -35,7 +35,8 @@ class Prepared(Generic[Row]):
     """`Prepared(lambda key: Run.objects.filter(pk=key), UUID)` gives the runs of a key with
     `.get(key)`, in a list.
 
-    `build` must make the same query whatever the values are, and use each of them as a parameter.
+    `build` must make the same query whatever the values are, and use each of them as a parameter;
+    a time of its own (`clock.FromNow`) may be none of it, since SQLite is given that as a value.
     """
 
     def __init__(self, build: Callable[..., models.QuerySet[Row]], *kinds: type[Value]) -> None:
@@ -114,8 +115,12 @@ class _Made(_Words):
     """The words of a query, and how its rows become objects."""
 
     def __init__(self, query: models.QuerySet[Any], stand_ins: Sequence[Value]) -> None:
+        again: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
         compiler: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
         super().__init__(compiler, stand_ins)
+        assert again.as_sql()[1] == tuple(value for _, value in self._parameters), (
+            f"a value of its own, such as the time of now, would stay as it is: {self.sql}"
+        )
         self._annotations = dict(compiler.annotation_col_map)
         info, select = compiler.klass_info, compiler.select
         self._compiler, self._model = compiler, info["model"]

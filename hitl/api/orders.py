@@ -34,7 +34,7 @@ from hitl.threads import time_spent
 from runs import services as runs
 from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import MakesWorkOrders, Priority, WorkOrderOut
+from runs.api.work_orders import MakesWorkOrders, Priority, WorkOrderOut, just_made
 from runs.models import Run, WorkOrder
 from runs.models.priority import WORDS
 from runs.security import scopes
@@ -296,9 +296,7 @@ class Again(APIView):
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         new = resubmit.again(order.pk, by=user_of(request))
-        return Response(
-            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201
-        )
+        return Response(WorkOrderOut(just_made(new)).data, status=201)
 
 
 class PriorityIn(serializers.Serializer[Any]):

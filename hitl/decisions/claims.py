@@ -39,7 +39,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
         policy.Refused: the person could not approve it, somebody else has it, or its review has
             stages.
     """
-    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    pause = visibility.find_shown(pause_id, by=by)
     services.check_open(pause)
     if turns.staged(pause):
         raise policy.NotAllowed(
@@ -61,7 +61,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
         raise policy.NotNow(
             "claimed", gettext("Somebody else was quicker by a moment. Nothing was claimed.")
         ) from lost
-    return visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    return visibility.find_shown(pause_id, by=by)
 
 
 @transaction.atomic(durable=True)
@@ -88,14 +88,14 @@ def release(pause_id: uuid.UUID, *, by: User) -> Pause:
 
     Raises services.NotFound.
     """
-    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    pause = visibility.find_shown(pause_id, by=by)
     if (
         Pause.objects.open()
         .filter(pk=pause.pk, claimed_by=by)
         .change(claimed_by=None, claimed_until=None)
     ):
         _tell(pause, "released", by)
-    return visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    return visibility.find_shown(pause_id, by=by)
 
 
 def _tell(pause: Pause, change: str, by: User, **more: str) -> None:

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
+from django.db import models
 from django.db.models import Q
 
 from checkpoints.database.people import User
@@ -31,41 +33,54 @@ from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.states import LIVE
 
 AnyReviewContext = ReviewContext | external_access.ExternalReviewContext
+Row = TypeVar("Row", bound=models.Model)
 
 
-class _Answerable:
-    """Questions that a person may answer, `narrow`ed by a key.
+class _VisibleRows(Generic[Row]):
+    """What a person sees of a key, as `query` reads it.
 
-    Prepared, since whoever answers waits.
+    Prepared, since whoever asks waits; superusers and who was switched off see by other queries.
     """
 
-    def __init__(self, narrow: Callable[[PauseQuerySet, uuid.UUID], PauseQuerySet]) -> None:
-        self._narrow = narrow
-        self._prepared = Prepared(
-            lambda user_id, key: self._query(User(pk=user_id), key), int, uuid.UUID
-        )
+    def __init__(self, query: Callable[[User, uuid.UUID], models.QuerySet[Row]]) -> None:
+        self._query = query
+        self._prepared = Prepared(lambda user_id, key: query(User(pk=user_id), key), int, uuid.UUID)
 
-    def _query(self, by: User, key: uuid.UUID) -> PauseQuerySet:
-        return self._narrow(Pause.objects.visible_to(by).answerable(), key)
-
-    def get(self, by: User, key: uuid.UUID) -> list[Pause]:
-        usual = by.is_active and not by.is_superuser
+    def get(self, by: User, key: uuid.UUID) -> list[Row]:
+        usual = by.is_authenticated and by.is_active and not by.is_superuser
         return self._prepared.get(by.pk, key) if usual else list(self._query(by, key))
 
 
-by_id = _Answerable(lambda pauses, pause_id: pauses.filter(pk=pause_id))
-open_of_order = _Answerable(lambda pauses, order_id: pauses.open().filter(run__work_order=order_id))
+by_id = _VisibleRows(lambda by, key: Pause.objects.visible_to(by).answerable().filter(pk=key))
+"""Questions that a person may answer as one who takes part: by their key,"""
+open_of_order = _VisibleRows(
+    lambda by, key: Pause.objects.visible_to(by).answerable().open().filter(run__work_order=key)
+)
+"""and the open ones of a work order."""
+_shown_pauses = _VisibleRows(lambda by, key: Pause.objects.shown().visible_to(by).filter(pk=key))
+_orders = _VisibleRows(lambda by, key: WorkOrder.objects.visible_to(by).shown().filter(pk=key))
+_orders_as_seen = _VisibleRows(
+    lambda by, key: WorkOrder.objects.visible_to(by).shown_to(by).filter(pk=key)
+)
 
 
 def find_pause(pauses: PauseQuerySet, pause_id: uuid.UUID, *, by: User) -> Pause:
     """Give a question, read as `pauses` says, that a person sees as a participant or because it is
     put to them. Raises NotFound.
     """
-    pauses = pauses.filter(pk=pause_id)
-    pause = pauses.visible_to(by).first()
-    if pause is None and _may(by):
-        shown = _shown_to(by).filter(pk=pause_id).values("pk")
-        pause = pauses.filter(pk__in=shown).first()
+    pause = pauses.filter(pk=pause_id).visible_to(by).first()
+    return pause if pause is not None else _find_as_observer(pauses, pause_id, by)
+
+
+def find_shown(pause_id: uuid.UUID, *, by: User) -> Pause:
+    """As `find_pause`, read with all that lists and pages show."""
+    pause = next(iter(_shown_pauses.get(by, pause_id)), None)
+    return pause if pause is not None else _find_as_observer(Pause.objects.shown(), pause_id, by)
+
+
+def _find_as_observer(pauses: PauseQuerySet, pause_id: uuid.UUID, by: User) -> Pause:
+    shown = _shown_to(by).filter(pk=pause_id).values("pk")
+    pause = pauses.filter(pk__in=shown).first() if _may(by) else None
     if pause is None:
         raise NotFound("There is no such question.")
     return pause
@@ -176,7 +191,7 @@ def find_checkpoint(checkpoint_id: uuid.UUID, *, by: User) -> Checkpoint:
 
 def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     """A work order that this person may see; raises NotFound."""
-    order = WorkOrder.objects.visible_to(by).shown().filter(pk=order_id).first()
+    order = next(iter(_orders.get(by, order_id)), None)
     if order is None:
         raise NotFound("There is no such work order.")
     return order
@@ -184,7 +199,7 @@ def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
 
 def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     """A work order that this person may see, or is asked on; raises NotFound."""
-    order = WorkOrder.objects.visible_to(by).shown_to(by).filter(pk=order_id).first()
+    order = next(iter(_orders_as_seen.get(by, order_id)), None)
     if (
         order is None
         and (asked := WorkOrder.objects.shown_to(by).filter(pk=order_id).first())

@@ -23,11 +23,16 @@ from django.shortcuts import render
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
+from checkpoints.store.prepared_queries import Prepared
 from hitl.http import clients
 from hitl.identity import keys
 from hitl.models import is_service
 
 logger = logging.getLogger(__name__)
+_person = Prepared(
+    lambda key: User.objects.select_related("service_account").annotate(**keys.READ).filter(pk=key),
+    int,
+)
 KNOWN_FOR = dt.timedelta(days=180)
 """How long an address counts as one that an account logs in from."""
 
@@ -67,8 +72,7 @@ class Backend(ModelBackend):
         return super().user_can_authenticate(user) and not is_service(user)
 
     def get_user(self, user_id: Any) -> User | None:
-        people = User.objects.select_related("service_account").annotate(**keys.READ)
-        user = people.filter(pk=user_id).first()
+        user = next(iter(_person.get(int(user_id))), None)
         return user if user is not None and self.user_can_authenticate(user) else None
 
 

@@ -150,7 +150,8 @@ def name(request: HttpRequest, response: HttpResponse, *, by: Any) -> str | None
     if not looks_at_thread and (named := _told(request, response)) is not None:
         return named
     try:
-        return _found(names, by=by) if isinstance(by, User) else None
+        # who asks is looked up where it matters
+        return _found(names, by=by) if names and isinstance(by, User) else None
     except outages.ERRORS:
         return None  # what was asked is answered, and that counts
 

@@ -63,7 +63,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 
 def find_pause(pause_id: uuid.UUID, request: HttpRequest) -> Pause:
     """Give a question that this person may see; raises NotFound."""
-    return visibility.find_pause(Pause.objects.shown(), pause_id, by=person(request))
+    return visibility.find_shown(pause_id, by=person(request))
 
 
 def risk_words(risk: str) -> str:

@@ -17,7 +17,7 @@ from checkpoints import ids
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import Priority, WorkOrderIn, WorkOrderOut
+from runs.api.work_orders import Priority, WorkOrderIn, WorkOrderOut, just_made
 from runs.models import Occurrence, Schedule, WorkOrder
 from runs.models.priority import NORMAL, WORDS
 from runs.models.schedules import CatchUp, Overlap
@@ -250,8 +250,7 @@ class ScheduleStart(APIView):
     )
     def post(self, request: Request, schedule_id: UUID) -> Response:
         order = keeping.start_now(_mine(request, schedule_id), user_of(request))
-        order = WorkOrder.objects.shown_to(request.user).get(pk=order.pk)
-        return Response(WorkOrderOut(order).data, status=201)
+        return Response(WorkOrderOut(just_made(order)).data, status=201)
 
 
 class ScheduleOccurrences(Paged):

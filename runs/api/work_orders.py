@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import Group
+from django.db.models import UUIDField, Value
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,6 +14,7 @@ from rest_framework.response import Response
 
 from checkpoints import ids
 from checkpoints.database.people import User
+from checkpoints.store.prepared_queries import Prepared
 from runs import services
 from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import Paged
@@ -195,6 +198,22 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
         return order.latest_run.shown_id if order.latest_run else None
 
 
+_just_made = Prepared(
+    lambda key: (
+        WorkOrder.objects.shown()
+        .annotate(asked_again_as=Value(None, output_field=UUIDField()))
+        .filter(pk=key)
+    ),
+    uuid.UUID,
+)
+
+
+def just_made(order: WorkOrder) -> WorkOrder:
+    """As `shown_to` whoever has made it: nobody has asked for it again yet."""
+    [shown] = _just_made.get(order.pk)
+    return shown
+
+
 class MakesWorkOrders(Paged):
     """The way to make one; the list beside it is of the layer that knows what people search
     (`hitl.api.orders`).
@@ -229,5 +248,4 @@ class MakesWorkOrders(Paged):
             request=values.pop("user_request"),
             **values,
         )
-        order = WorkOrder.objects.shown_to(request.user).get(pk=order.pk)
-        return Response(WorkOrderOut(order).data, status=201)
+        return Response(WorkOrderOut(just_made(order)).data, status=201)

@@ -8,7 +8,7 @@ from runs.definitions.errors import (
     TemplateNotFound,
     TemplateNotNamed,
 )
-from runs.definitions.freezing import below, fingerprint_of, freeze, freeze_steps, usual
+from runs.definitions.freezing import below, fingerprint_of, freeze, freeze_steps
 from runs.definitions.templates import (
     current,
     current_step_template,
@@ -20,9 +20,11 @@ from runs.definitions.templates import (
     warnings_of,
     warnings_of_kind,
 )
+from runs.models.kinds import Kinds, usual
 
 __all__ = [
     "SAVED_MEANWHILE",
+    "Kinds",
     "SavedMeanwhile",
     "TemplateInvalid",
     "TemplateNotFound",

@@ -8,11 +8,13 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints.state import codec
+from checkpoints.store.prepared_queries import Prepared
 from runs.definitions import step_options
 from runs.definitions.checks import check_no_secrets
 from runs.definitions.errors import TemplateInvalid, refused, refusing
 from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency
+from runs.models.kinds import Kinds
 from runs.workflows import refusals, registry, schemas
 from runs.workflows.code.asked import ApprovalWanted, required_approvals
 from runs.workflows.code.fingerprint import fingerprint
@@ -46,9 +48,9 @@ def setting(name: str) -> Any:
     return getattr(settings, name)
 
 
-def frozen(template: Template) -> dict[str, Any]:
+def frozen(template: Template, *, kinds: Kinds | None = None) -> dict[str, Any]:
     """What a definition of the template holds."""
-    steps = freeze_steps(template.steps)
+    steps = freeze_steps(template.steps, kinds=kinds)
     content: dict[str, Any] = {
         "template": template.slug,
         "version": template.version,
@@ -84,30 +86,35 @@ def below(above: Definition, digest: str) -> Definition | None:
     return None
 
 
-def freeze(template: Template) -> Definition:
+_frozen = Prepared(lambda digest: Definition.objects.filter(pk=digest), str)
+
+
+def freeze(template: Template, *, kinds: Kinds | None = None) -> Definition:
     """The template with its current step templates, under the digest of that content.
 
     Call inside a transaction. Raises NotReady.
     """
-    content = frozen(template)
+    content = frozen(template, kinds=kinds)
     registry.require(content["steps"], setting)
     digest = codec.digest(codec.encode(content))
-    definition, _ = Definition.objects.get_or_create(
-        digest=digest,
-        defaults={
-            "template_slug": template.slug,
-            "template_version": template.version,
-            "content": content,
-        },
-    )
-    return definition
+    if found := _frozen.get(digest):
+        return found[0]
+    facts = {
+        "template_slug": template.slug,
+        "template_version": template.version,
+        "content": content,
+    }
+    return Definition.objects.get_or_create(digest=digest, defaults=facts)[0]
 
 
-def freeze_steps(steps: Any, *, inside: tuple[str, ...] = ()) -> list[FrozenStep]:
+def freeze_steps(
+    steps: Any, *, inside: tuple[str, ...] = (), kinds: Kinds | None = None
+) -> list[FrozenStep]:
     """A template's steps with everything filled in; raises TemplateInvalid.
 
     `inside` names the step templates they are sub-steps of.
     """
+    kinds = kinds or Kinds()
     if len(inside) > settings.WAYSTATION_GATHER_DEPTH:
         raise refused(
             "sub_steps",
@@ -121,11 +128,11 @@ def freeze_steps(steps: Any, *, inside: tuple[str, ...] = ()) -> list[FrozenStep
         or not all(isinstance(step, dict) for step in steps)
     ):
         raise refused("steps", f"A template has between 1 and {MAX_STEPS} steps, each an object.")
+    kinds.learn(steps)
     frozen: list[FrozenStep] = []
     for position, step in enumerate(steps):
-        frozen.append(
-            _freeze_step(step, position, taken={other["name"] for other in frozen}, inside=inside)
-        )
+        taken = {other["name"] for other in frozen}
+        frozen.append(_freeze_step(step, position, taken=taken, inside=inside, kinds=kinds))
     _check_ways(frozen)
     _check_approvals_wanted(frozen)
     return frozen
@@ -170,7 +177,12 @@ def approvals_wanted(step: FrozenStep) -> Sequence[ApprovalWanted]:
 
 
 def _freeze_step(
-    step: Mapping[str, Any], position: int, *, taken: set[str], inside: tuple[str, ...]
+    step: Mapping[str, Any],
+    position: int,
+    *,
+    taken: set[str],
+    inside: tuple[str, ...],
+    kinds: Kinds,
 ) -> FrozenStep:
     if misspelt := [name for name in step if name not in STEP_KEYS]:
         raise TemplateInvalid(
@@ -181,11 +193,7 @@ def _freeze_step(
         )
     step_type = str(step.get("step_type") or "")
     slug = str(step.get("step_template_slug") or "")
-    kind = (
-        StepTemplate.objects.filter(slug=slug).order_by("-version").first()
-        if slug
-        else usual(step_type)
-    )
+    kind = kinds.of(step)
     if kind is None and not slug and step_type:
         raise refused(f"steps.{position}.step_type", _no_usual(step_type))
     if kind is None:
@@ -233,21 +241,8 @@ def _freeze_step(
             f"steps.{position}.step_template_slug", f"{kind.slug!r} would be a sub-step of itself."
         )
     if kind.sub_steps:
-        frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug))
+        frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug), kinds=kinds)
     return frozen
-
-
-def usual(step_type: str) -> StepTemplate | None:
-    """The step template of a step that names its type alone."""
-    kinds = StepTemplate.objects.filter(slug__in=named_by("", step_type)).order_by("-version")
-    return min(kinds, key=lambda kind: kind.slug == step_type, default=None)
-
-
-def named_by(slug: str, step_type: str) -> tuple[str, ...]:
-    """Slugs of the step template that a step means, first choice first: without one
-    `standard-<type>`, else the type's (S4, level 9).
-    """
-    return (slug,) if slug else (f"standard-{step_type}", step_type)
 
 
 def _no_usual(step_type: str) -> str:

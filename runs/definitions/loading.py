@@ -280,8 +280,17 @@ def _types_beside(function: str) -> Iterator[type[Any]]:
 
 
 def _workflow_of(slug: str) -> Workflow | None:
-    templates = declared(modules())[1]
-    return next((one.workflow for one in templates if one.slug == slug), None)
+    """A declared workflow, as it was when one was last declared: every order asks."""
+    global _found, _found_at
+    at = (tuple(settings.WAYSTATION_WORKFLOWS), Workflow.made())
+    if at != _found_at:
+        _found = {one.slug: one.workflow for one in declared(modules())[1]}
+        _found_at = (at[0], Workflow.made())  # the modules may have declared more meanwhile
+    return _found.get(slug)
+
+
+_found: dict[str, Workflow | None] = {}
+_found_at: tuple[tuple[str, ...], int] | None = None
 
 
 def _with_inner(uses: Iterable[StepUse]) -> Iterator[StepUse]:

@@ -17,14 +17,14 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
-from django.db import models
 from django.utils.translation import gettext
 
 from runs.agents import tools
 from runs.agents.config import ASK_HUMAN
 from runs.agents.model import ADDRESSES, ModelEndpoint
-from runs.definitions.freezing import named_by, setting
+from runs.definitions.freezing import setting
 from runs.models import StepTemplate, Template
+from runs.models.kinds import Kinds
 from runs.security import credentials
 from runs.workflows.code import extras
 from runs.workflows.registry import Lack, NotReady, UnknownStep, find, traits_of
@@ -66,19 +66,19 @@ def as_seen_by(by: AbstractBaseUser) -> ServerAbilities:
     )
 
 
-def require(template: Template, *, team: int | None) -> None:
+def require(template: Template, *, team: int | None, kinds: Kinds) -> None:
     """Raise CannotRun where work by this template, of this team, could only fail on this server."""
-    if (
-        refusal := ServerAbilities([team] if team is not None else []).why_not(template)
-    ) is not None:
+    here = ServerAbilities([team] if team is not None else [], kinds)
+    if (refusal := here.why_not(template)) is not None:
         raise refusal
 
 
 class ServerAbilities:
     """What there is here, read once for all templates of a list."""
 
-    def __init__(self, teams: Iterable[int]) -> None:
+    def __init__(self, teams: Iterable[int], kinds: Kinds | None = None) -> None:
         self._teams = teams
+        self._given = kinds
 
     def why_not(self, template: Template) -> CannotRun | None:
         """What an order by this template is refused with; None where it can run."""
@@ -88,16 +88,8 @@ class ServerAbilities:
         return CannotRun(lacks[0][0], template.slug, message)
 
     @cached_property
-    def _kinds(self) -> dict[str, StepTemplate]:
-        """The current version of every kind of step."""
-        newest = (
-            StepTemplate.objects.filter(slug=models.OuterRef("slug"))
-            .order_by("-version")
-            .values("version")[:1]
-        )
-        return {
-            kind.slug: kind for kind in StepTemplate.objects.filter(version=models.Subquery(newest))
-        }
+    def _kinds(self) -> Kinds:
+        return self._given or Kinds.every()
 
     @cached_property
     def _keys(self) -> set[str]:
@@ -113,15 +105,13 @@ class ServerAbilities:
         yield from self._of_steps(template.steps, DEEP)
 
     def _of_steps(self, steps: Iterable[Mapping[str, Any]], deep: int) -> Iterator[Lack]:
-        for step in steps if deep else ():
-            slug, step_type = (
-                str(step.get(name) or "") for name in ("step_template_slug", "step_type")
-            )
-            names = named_by(slug, step_type)
-            kind = next((self._kinds[name] for name in names if name in self._kinds), None)
+        steps = list(steps) if deep else []
+        self._kinds.learn(steps)
+        for step in steps:
+            kind = self._kinds.of(step)
             if kind is None:
-                lack = f"There is no step template {slug or step_type!r} any more"
-                yield "template_invalid", lack
+                named = str(step.get("step_template_slug") or step.get("step_type") or "")
+                yield "template_invalid", f"There is no step template {named!r} any more"
             else:
                 yield from self._of_kind(kind)
                 yield from self._of_steps(kind.sub_steps, deep - 1)

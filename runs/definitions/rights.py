@@ -15,6 +15,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Q
 
 from checkpoints.database.people import User
+from checkpoints.store.prepared_queries import Prepared
 from runs.models import Repository, TemplateAccess, WorkOrder
 from runs.models.priority import HIGHEST, NORMAL
 from runs.workflows.registry import traits_of
@@ -62,12 +63,10 @@ def is_among(user: User, groups: Iterable[Group], *, restricted: bool) -> bool:
     """
     if not user.is_active:
         return False
+    if not restricted or user.is_superuser:
+        return True
     keys = {group.pk for group in groups}
-    return (
-        not restricted
-        or user.is_superuser
-        or (bool(keys) and user.groups.filter(pk__in=keys).exists())
-    )
+    return bool(keys) and user.groups.filter(pk__in=keys).exists()
 
 
 def names(groups: Iterable[Group]) -> str:
@@ -75,9 +74,12 @@ def names(groups: Iterable[Group]) -> str:
     return ", ".join(sorted(group.name for group in groups)) or "no group at all"
 
 
+_access = Prepared(lambda slug: TemplateAccess.objects.filter(slug=slug), str)
+
+
 def access_to(slug: str) -> TemplateAccess | None:
     """What operators said about a template; None where they said nothing."""
-    return TemplateAccess.objects.filter(slug=slug).prefetch_related("groups").first()
+    return next(iter(_access.get(slug)), None)
 
 
 def who_may(access: TemplateAccess | None) -> str:
@@ -146,7 +148,7 @@ def check_order(slug: str, by: User, *, repository: Repository | None = None) ->
     if (refusal := why_not(slug, by)) is not None:
         raise refusal
     if repository is not None:
-        _check_use(repository, slug, by)
+        check_use(repository, slug, by)
 
 
 def check_repository(repository: Repository, by: User) -> None:
@@ -159,7 +161,8 @@ def check_repository(repository: Repository, by: User) -> None:
         raise Forbidden("repository_not_allowed", message)
 
 
-def _check_use(repository: Repository, slug: str, by: User) -> None:
+def check_use(repository: Repository, slug: str, by: User) -> None:
+    """Raise NotPermitted where a person may not begin work on a repository by this template."""
     check_repository(repository, by)
     if repository.allowed_templates and slug not in repository.allowed_templates:
         message = f"The template {slug} is not allowed on {repository.name}, so nothing was begun. "
@@ -192,7 +195,7 @@ def check_delivery(source: str, slug: str, people: Iterable[User], *, reviewed: 
     )
     for user in people:
         if repository is not None:
-            _check_use(repository, slug, user)
+            check_use(repository, slug, user)
         if repository is not None and not is_among(
             user, repository.delivery_groups.all(), restricted=repository.delivery_restricted
         ):

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 
 from checkpoints.state import codec
+from checkpoints.store.prepared_queries import Prepared
 from runs import keyed
 from runs.definitions import rights, step_options
 from runs.definitions.checks import (
@@ -43,9 +44,12 @@ SCHEMAS = ("input_schema", "state_schema")
 Kind = TypeVar("Kind", Template, StepTemplate)
 
 
+_newest = Prepared(lambda slug: Template.objects.filter(slug=slug).order_by("-version")[:1], str)
+
+
 def current(slug: str) -> Template:
     """The newest version of a template; raises TemplateNotFound."""
-    template = Template.objects.filter(slug=slug).order_by("-version").first()
+    template = next(iter(_newest.get(slug)), None)
     if template is None:
         raise TemplateNotFound(gettext("There is no template %(slug)s.") % {"slug": repr(slug)})
     return template

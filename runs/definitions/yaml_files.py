@@ -21,8 +21,9 @@ from django.db import transaction
 from runs.definitions import templates
 from runs.definitions.checks import check_keys
 from runs.definitions.errors import TemplateInvalid, refused
-from runs.definitions.freezing import freeze_steps, named_by
+from runs.definitions.freezing import freeze_steps
 from runs.models import StepTemplate, Template
+from runs.models.kinds import named_by
 from runs.workflows import registry
 from runs.workflows.registry import with_sub_steps
 

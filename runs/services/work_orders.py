@@ -90,7 +90,8 @@ def submit(
     """
     chosen_template = definitions.current(template or _default_template(repository_url, by))
     rights.check_order(chosen_template.slug, by)
-    readiness.require(chosen_template, team=team.pk if team else None)
+    kinds = definitions.Kinds()
+    readiness.require(chosen_template, team=team.pk if team else None, kinds=kinds)
     check_priority(priority, by)
     check_words(title.strip(), request)
     values = _check_shape(chosen_template, dict(input or {}))
@@ -101,6 +102,7 @@ def submit(
     texts = {"title": title.strip(), "request": request}
     return _create(
         chosen_template,
+        kinds=kinds,
         by=by,
         input=values,
         source=source,
@@ -146,7 +148,7 @@ def check_priority(priority: int, by: User) -> None:
     if not LOWEST <= priority <= HIGHEST:
         words = f"A whole number from {LOWEST} to {HIGHEST}; {NORMAL} is normal."
         raise InputInvalid({"priority": [words]})
-    if priority > rights.highest_priority(by):
+    if priority > NORMAL and priority > rights.highest_priority(by):
         raise rights.Forbidden(
             "priority_not_allowed",
             f"You may give work a priority up to {NORMAL}. An operator can give you the right "
@@ -226,6 +228,7 @@ def _check_repository(template: Template, url: str) -> str:
 def _create(
     template: Template,
     *,
+    kinds: definitions.Kinds,
     by: User,
     title: str,
     request: str,
@@ -240,8 +243,8 @@ def _create(
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None:
         repositories.check_open(repository)
-    rights.check_order(template.slug, by, repository=repository)
-    definition = definitions.freeze(template)
+        rights.check_use(repository, template.slug, by)
+    definition = definitions.freeze(template, kinds=kinds)
     _check_delivery(definition, source, repository, input, by)
     if registry.need_request(definition.steps) and not request.strip():
         raise InputInvalid(

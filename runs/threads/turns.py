@@ -441,8 +441,9 @@ def _definition(turn: Turn, place: ThreadPosition) -> Definition:
         )
     template = definitions.current(slug)
     _check_template(template, turn)
-    readiness.require(template, team=place.team)
-    return definitions.freeze(template)
+    kinds = definitions.Kinds()
+    readiness.require(template, team=place.team, kinds=kinds)
+    return definitions.freeze(template, kinds=kinds)
 
 
 def _check_json(turn: Turn) -> None:

@@ -17,7 +17,6 @@ from hitl.models import Comment
 from runs.api.fields import OptionalText
 from runs.api.paging import Listed, listed
 from runs.api.requests import body_of, user_of
-from runs.models import Pause
 from runs.security import scopes
 
 
@@ -98,7 +97,7 @@ class PauseComments(Listed):
         description=f"All of it, oldest first: a question takes {comments.MOST} comments.",
     )
     def get(self, request: Request, pause_id: UUID) -> Response:
-        pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=user_of(request))
+        pause = visibility.find_shown(pause_id, by=user_of(request))
         return listed(CommentOut(comments.at(pause), many=True).data)
 
     @extend_schema(

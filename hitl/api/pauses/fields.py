@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from django.db.models import prefetch_related_objects
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import (
     extend_schema_field,
@@ -196,7 +197,9 @@ def patch_of(pause: Pause) -> str | None:
 
 
 def _decision(pause: Pause) -> Decision | None:
-    """The answer of a pause whose decisions were prefetched."""
+    """The answer of a pause; its decisions are read once, where no list brought them."""
+    if "decisions" not in getattr(pause, "_prefetched_objects_cache", ()):
+        prefetch_related_objects([pause], "decisions__decided_by")
     return next(
         (decision for decision in pause.decisions.all() if decision.undoes_id is None), None
     )

@@ -80,7 +80,7 @@ class PauseDetail(APIView):
 
     @extend_schema(operation_id="get_pause", responses=PauseOut, summary="Read a question")
     def get(self, request: Request, pause_id: UUID) -> Response:
-        pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=user_of(request))
+        pause = visibility.find_shown(pause_id, by=user_of(request))
         return Response(PauseOut(pause, context={"whole": True, "by": user_of(request)}).data)
 
 
@@ -102,9 +102,7 @@ class DecisionsView(APIView):
     def post(self, request: Request, pause_id: UUID) -> Response:
         values, by = body_of(request, DecisionIn), user_of(request)
         if values["pause_id"] not in {None, ids.show(Pause.PREFIX, pause_id)}:
-            raise services.RevisionMismatch(
-                visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
-            )
+            raise services.RevisionMismatch(visibility.find_shown(pause_id, by=by))
         given = services.decide(pause_id, answer_in(values, Via.REST), by=by)
         return (
             voted(given)

@@ -133,7 +133,7 @@ def add(
         PauseClosed: it was answered or is over.
         CommentRefused, TooManyComments.
     """
-    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    pause = visibility.find_shown(pause_id, by=by)
     if pause.status != PauseStatus.OPEN:
         raise PauseClosed(_settled(pause))
     text = _text(text)

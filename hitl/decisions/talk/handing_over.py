@@ -120,7 +120,7 @@ def take_back(pause_id: uuid.UUID, *, by: User) -> Pause:
     """Answer oneself again what was handed over; where it was not, nothing changes. Gives the
     pause. Raises services.NotFound.
     """
-    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    pause = visibility.find_shown(pause_id, by=by)
     _take_back(pause, by)
     pause.refresh_from_db()
     return pause

@@ -37,7 +37,7 @@ def tick(pause_id: uuid.UUID, digest: str, *, seen: bool, by: User) -> Pause:
     Raises:
         NotFound: there is no such question, or file, for this person.
     """
-    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
+    pause = visibility.find_shown(pause_id, by=by)
     files = read(pause).files if pause.patch_digest else []
     if all(file.digest != digest for file in files):
         raise NotFound(gettext("There is no such file in the patch of this question."))

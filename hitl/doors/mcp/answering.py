@@ -115,7 +115,7 @@ def _row(pause: Pause) -> WaitingOut:
 async def get_question(call: ToolCall, given: GetQuestion) -> QuestionOut:
     def read() -> QuestionOut:
         by = call.token.user
-        pause = visibility.find_pause(Pause.objects.shown(), _key(given.question_id), by=by)
+        pause = visibility.find_shown(_key(given.question_id), by=by)
         return QuestionOut(question=_plain(PauseOut(pause, context={"whole": True, "by": by}).data))
 
     return await call.do(read)

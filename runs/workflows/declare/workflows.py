@@ -74,6 +74,9 @@ class StepUse:
     """The type of `required_inputs`, whose own validators look at answers."""
 
 
+_made = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
     """A declared workflow; `workflow` makes it."""
@@ -88,6 +91,15 @@ class Workflow:
     """`file, line n` of the declaration."""
     input: type[Any] | None = None
     """The type of its input, whose own validators look at orders."""
+
+    def __post_init__(self) -> None:
+        global _made
+        _made += 1
+
+    @staticmethod
+    def made() -> int:
+        """How many were declared so far: what was found among them holds until it changes."""
+        return _made
 
     @property
     def title(self) -> str:

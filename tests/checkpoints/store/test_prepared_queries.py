@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.db.models import Value
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -19,28 +21,36 @@ from checkpoints.store.prepared_queries import Prepared, PreparedUpdate
 from hitl.decisions import services
 from hitl.decisions.approvals import _named
 from hitl.decisions.services import Answer
-from hitl.decisions.visibility import by_id, open_of_order
+from hitl.decisions.visibility import (
+    _orders,
+    _orders_as_seen,
+    _shown_pauses,
+    by_id,
+    open_of_order,
+)
 from hitl.http.authentication import _valid
+from hitl.http.logins import _person
+from hitl.http.session_store import _unexpired
+from hitl.identity import keys
 from hitl.models import ApiToken, Decision, Via
+from runs.api.work_orders import just_made
+from runs.definitions.rights import _access
+from runs.definitions.templates import _newest
 from runs.engine.advance import _claimable
-from runs.models import Pause, Run
+from runs.models import Pause, Run, Template, TemplateAccess, WorkOrder
 from tests.conftest import drive, pause_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def everything(one):
-    """All that an object holds, and what came with it in the same query."""
-    if one is None:
-        return None
-    held = {
-        field.attname: getattr(one, field.attname)
-        for field in one._meta.concrete_fields
-        if field.attname in one.__dict__
-    }
+def everything(one, *above):
+    """All that an object holds, annotations too, and what came with it in the same query."""
+    if one is None or any(one is other for other in above):
+        return one and one.pk  # an order's thread knows its order
+    held = {name: value for name, value in vars(one).items() if name != "_state"}
     return (
         held,
-        {name: everything(related) for name, related in one._state.fields_cache.items()},
+        {name: everything(got, one, *above) for name, got in one._state.fields_cache.items()},
         one._state.db,
         one._state.adding,
     )
@@ -53,6 +63,10 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
     pause, order = pause_of(paused), make_order()
     token, secret = ApiToken.make(ben, name="x", expires_at=timezone.now() + dt.timedelta(days=1))
     now, digest = timezone.now(), ApiToken.digest_of(secret)
+    TemplateAccess.objects.create(slug="writing", restricted=True)
+    page = Client()
+    page.force_login(ben)
+    session = str(page.session.session_key)
     pairs: list[tuple[Any, Any]] = [
         (
             lambda: by_id.get(ben, pause.pk),
@@ -74,6 +88,32 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
             .select_related("user__service_account")
             .filter(digest=digest),
         ),
+        (
+            lambda: _shown_pauses.get(ben, pause.pk),
+            Pause.objects.shown().visible_to(ben).filter(pk=pause.pk),
+        ),
+        (
+            lambda: _orders.get(ana, paused.pk),
+            WorkOrder.objects.visible_to(ana).shown().filter(pk=paused.pk),
+        ),
+        (
+            lambda: _orders_as_seen.get(ana, paused.pk),
+            WorkOrder.objects.visible_to(ana).shown_to(ana).filter(pk=paused.pk),
+        ),
+        (lambda: [just_made(order)], WorkOrder.objects.shown_to(ana).filter(pk=order.pk)),
+        (
+            lambda: _newest.get("writing"),
+            Template.objects.filter(slug="writing").order_by("-version")[:1],
+        ),
+        (lambda: _access.get("writing"), TemplateAccess.objects.filter(slug="writing")),
+        (
+            lambda: _person.get(ben.pk),
+            User.objects.select_related("service_account").annotate(**keys.READ).filter(pk=ben.pk),
+        ),
+        (
+            lambda: _unexpired.get(session, now),
+            Session.objects.filter(session_key=session, expire_date__gt=now),
+        ),
     ]
     for prepared, ordinary in pairs:
         for _ in range(2):
@@ -93,6 +133,17 @@ def test_a_stranger_and_one_who_was_locked_out_find_nothing_a_superuser_finds_al
     ana.is_active = False
     assert by_id.get(ana, pause.pk) == []
     assert by_id.get(User.objects.create_superuser("root"), pause.pk) == [pause]
+
+
+def test_a_time_of_its_own_would_stand_still_and_is_refused_where_it_is_a_value(ana):
+    prepared = Prepared(
+        lambda key: Thread.objects.filter(pk=key, created_at__lte=clock.FromNow()), uuid.UUID
+    )
+    if connection.vendor == "postgresql":
+        assert prepared.get(uuid.uuid4()) == []
+        return
+    with pytest.raises(AssertionError, match="would stay as it is"):
+        prepared.get(uuid.uuid4())
 
 
 def test_a_value_that_is_no_parameter_is_found_out(ana):
