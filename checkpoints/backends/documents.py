@@ -215,20 +215,26 @@ class DocumentStore(CheckpointStore, BodyStore):
 
     def _state(self, thread_id: uuid.UUID, key: uuid.UUID) -> codec.State:
         """Raises one of MISSHAPEN where it cannot be put together."""
-        # a prune may drop what was just named, after it made the delta that named it a snapshot
-        for _ in range(3):
+        for _ in range(TRIES):
             deltas: list[Any] = []
-            at: uuid.UUID | None = key
-            while at is not None and len(deltas) <= SNAPSHOT_EVERY:
-                text = self.get_bodies(thread_id, [at]).get(at)
+            at, named_by = key, None
+            while len(deltas) <= SNAPSHOT_EVERY:
+                text = self._body_of(thread_id, at)
                 if text is None:
                     break
                 body = unpacked(text)
                 if body["on"] is None:
                     return _folded(body["state"], deltas)
                 deltas.append(body["delta"])
-                at = uuid.UUID(body["on"])
+                named_by, at = (at, text), uuid.UUID(body["on"])
+            # a prune drops what was just named after it made the delta that named it a snapshot:
+            # where that is as it was, nothing was pruned, and something is lost
+            if named_by is None or self._body_of(thread_id, named_by[0]) == named_by[1]:
+                break
         raise KeyError(key)
+
+    def _body_of(self, thread_id: uuid.UUID, key: uuid.UUID) -> str | None:
+        return self.get_bodies(thread_id, [key]).get(key)
 
     def latest(self, thread_id: uuid.UUID) -> StoredCheckpoint | None:
         for _ in range(TRIES):

@@ -13,10 +13,12 @@ import uuid
 import pytest
 
 from checkpoints import backends
+from checkpoints.backends.file import FileStore
 from checkpoints.backends.memory import MemoryStore
 from checkpoints.contract import configured
-from checkpoints.contract.base import PAGE, CheckpointStore, Entry
+from checkpoints.contract.base import PAGE, CheckpointDamaged, CheckpointStore, Entry
 from checkpoints.testing import CheckpointContract
+from checkpoints.testing.hooks import chain
 from checkpoints.testing.processes import Processes
 from runs import env
 from tests.checkpoints.backends.stores import InMemory, InRows, OnFiles, OnRedis
@@ -69,6 +71,33 @@ def test_every_store_there_is_passes_the_contract_and_rows_are_what_is_used_by_d
         == configured.DATABASE
         == env.checkpoints("database:", redis="")["BACKEND"]
     )
+
+
+@pytest.mark.parametrize("kind", ["memory", "files"])
+def test_a_load_that_prunes_overtake_again_and_again_finds_no_damage(kind, tmp_path, monkeypatch):
+    """Three tries were made: beside two prunes on a busy machine a whole checkpoint was told to be
+    damaged.
+    """
+    store = MemoryStore() if kind == "memory" else FileStore(folder=tmp_path / "kept")
+    thread = uuid.uuid4()
+    made = chain(store, thread, 20)
+    keys = [kept.id for kept, _ in made]
+    to_come, real = list(range(3, 15)), store.get_bodies
+
+    def get_bodies(thread_id, wanted):
+        """Before what the last reader named is read, a prune drops it."""
+        if to_come and wanted[0] == keys[to_come[0]]:
+            monkeypatch.setattr(store, "get_bodies", real)
+            store.prune(thread_id, keep=len(keys) - to_come.pop(0) - 1)
+            monkeypatch.setattr(store, "get_bodies", get_bodies)
+        return real(thread_id, wanted)
+
+    monkeypatch.setattr(store, "get_bodies", get_bodies)
+    assert store.load(thread, keys[-1]) == made[-1][1]
+    assert not to_come
+    store.drop_bodies(thread, keys[15:16])
+    with pytest.raises(CheckpointDamaged, match="does not match its digest"):
+        store.load(thread, keys[-1])
 
 
 class ByHistory(MemoryStore):
