@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from runs.workflows import registry
-from runs.workflows.code.fingerprint import statements
+from runs.workflows.code.fingerprint import ModuleSource, reached
 
 JUMPS = {"Go", "Sleep"}
 """Answers of a step that may name the step they lead to."""
@@ -64,10 +64,16 @@ def jumps(function: Callable[..., Any]) -> bool:
 
 
 def _calls(function: Callable[..., Any]) -> Iterator[tuple[str, ast.Call]]:
-    for module, statement in statements(function):
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call):
-                yield module, node
+    """The calls in all that a function reaches, each with the name of its module."""
+    for code, name, _ in reached(function):
+        for call in _calls_in(code, name):
+            yield code.name, call
+
+
+@cache
+def _calls_in(code: ModuleSource, name: str) -> list[ast.Call]:
+    found = (node for statement in code.bound[name] for node in ast.walk(statement))
+    return [node for node in found if isinstance(node, ast.Call)]
 
 
 def _called(call: ast.Call) -> str:

@@ -30,7 +30,7 @@ ANNOTATIONS = {
 Within = type[ast.AST] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModuleSource:
     """A module's source, taken apart."""
 
@@ -51,20 +51,17 @@ def fingerprint(function: Callable[..., Any]) -> str:
     What it reaches only through an object it is handed (`context.workspace`), and other packages,
     count by their names alone. "" where there is no source to read.
     """
-    parts = {f"{code.name}:{name}": shape for code, name, shape in _reached(function)}
+    parts = {f"{code.name}:{name}": shape for code, name, shape in reached(function)}
     return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest() if parts else ""
 
 
-def statements(function: Callable[..., Any]) -> Iterator[tuple[str, ast.stmt]]:
-    """The statements that `fingerprint` is over, each with the name of its module."""
-    for code, name, _ in _reached(function):
-        for statement in code.bound[name]:
-            yield code.name, statement
+@cache
+def reached(function: Callable[..., Any]) -> tuple[tuple[ModuleSource, str, list[str]], ...]:
+    """The names that a function reaches: module, name, and its shape."""
+    return tuple(_reached(unwrap(function)))
 
 
 def _reached(function: Callable[..., Any]) -> Iterator[tuple[ModuleSource, str, list[str]]]:
-    """The names that a function reaches: module, name, and its shape."""
-    function = unwrap(function)
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     # a nested function: with all of the one around it
     name = getattr(function, "__qualname__", "").partition(".")[0]
@@ -80,16 +77,25 @@ def _reached(function: Callable[..., Any]) -> Iterator[tuple[ModuleSource, str, 
         if key in seen:
             continue
         seen.add(key)
-        shape = [_shape(statement) for statement in code.bound[name]]
-        for used in sorted(
-            {used for statement in code.bound[name] for used in _used(statement, code)}
-        ):
+        shapes, names = _bound(code, name)
+        shape = [*shapes]
+        for used in names:
             leads = list(_leads(used, code, scope))
             shape += [f"{used} {path}" for _, path in leads]
             open_ends += [
                 (target, path.rpartition(":")[2]) for target, path in leads if target is not None
             ]
         yield code, name, shape
+
+
+@cache
+def _bound(code: ModuleSource, name: str) -> tuple[list[str], list[str]]:
+    """The shapes of the statements that bind a name, and the names that they use: most are reached
+    by many steps.
+    """
+    statements = code.bound[name]
+    used = {used for statement in statements for used in _used(statement, code)}
+    return [_shape(statement) for statement in statements], sorted(used)
 
 
 @cache
