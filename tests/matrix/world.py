@@ -129,6 +129,8 @@ class World:
     """Arguments that belong to no state."""
     clients: dict[str, Client] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
+    urls: dict[str, str] = field(default_factory=dict)
+    """Path of the admin → its address with a row in it."""
 
     def client(self, role: Role) -> Client:
         return self.clients[role.name]

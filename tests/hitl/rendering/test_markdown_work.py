@@ -63,9 +63,11 @@ SHAPES: dict[str, Callable[[int], str]] = {
 }  # fmt: skip
 """Texts of about so many characters."""
 SIZE = 1_500
-LARGE = 200_000
-SECONDS = 20
-"""Of the processor, for what takes about one; what takes the square of its length takes minutes."""
+LARGE = 100_000
+SECONDS = 5
+"""Of the processor, for what takes about half of one; what takes the square of its length takes a
+minute.
+"""
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
 from django.contrib import admin
 from django.db.models import Model
+from django.template.response import SimpleTemplateResponse
 
 from checkpoints import ids
 from tests.matrix.world import World, row_of
@@ -17,7 +21,13 @@ MODELS = {
 
 
 def url_of(world: World, path: str) -> str:
-    """The address with a row in it that there is."""
+    """The address with a row in it that there is; the same one each time."""
+    if path not in world.urls:
+        world.urls[path] = _url_of(world, path)
+    return world.urls[path]
+
+
+def _url_of(world: World, path: str) -> str:
     model = next(
         (MODELS[key] for key in MODELS if path.startswith(f"admin/{key.replace('_', '/', 1)}/")),
         None,
@@ -30,6 +40,18 @@ def url_of(world: World, path: str) -> str:
     return f"/{url}" + (
         f"?new={world.states['paused']['checkpoint_id']}" if path.endswith("/diff/") else ""
     )
+
+
+@contextmanager
+def without_words() -> Iterator[None]:
+    """Pages are answered, and not rendered: for whoever asks what another role was shown, or by
+    another method, and wants to know whether it opens.
+    """
+    with (
+        patch.object(SimpleTemplateResponse, "rendered_content", ""),
+        patch.object(type(admin.site), "each_context", lambda site, request: {}),
+    ):
+        yield
 
 
 def chosen(world: World, label: str, state: str) -> Model:
