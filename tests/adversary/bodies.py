@@ -130,7 +130,10 @@ def turn(world: World, pick: Pick) -> dict[str, Any]:
     """A turn on a thread: honest input, an answer to a stop, or all that a caller may name
     instead.
     """
-    slugs, checkpoints = [None, None, *STEPS], world.known().get("checkpoint_id", [])[:6]
+    slugs, checkpoints = (
+        [None, None, *STEPS],
+        world.known("checkpoint_id").get("checkpoint_id", [])[:6],
+    )
     how = pick("says", "says", "begins", "at a step", "at a checkpoint", "anyhow")
     wanted = pick(dict(MINE), forgery(pick), dict(INPUT), {"input": "hello"}, "APPROVE", None)
     stops = pick.object(
@@ -223,7 +226,7 @@ def event(world: World, pick: Pick) -> dict[str, Any]:
     more = pick.object(
         node_id=(None, "plan", "pay", "ask", "call", "draft"),
         input_type=(None, None, "approve", "asking", "answer"),
-        pause_id=(None, None, *world.known().get("pause_id", [])[:3]),
+        pause_id=(None, None, *world.known("pause_id").get("pause_id", [])[:3]),
         sender_metadata=(None, None, {"event_id": "1"}),
     )
     return {"payload": word, **more}
@@ -409,7 +412,7 @@ def batch(world: World, pick: Pick) -> dict[str, Any]:
     """Orders that somebody would have go on or end, wherever they stand."""
     return {
         "action": pick("retry", "cancel", "fork"),
-        "order": world.known().get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{'0' * 26}"],
+        "order": world.known("order_id").get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{'0' * 26}"],
         "reason": "because",
         "step": pick("draft", "execute", "review"),
         "batch": str(uuid.uuid4()),

@@ -34,6 +34,8 @@ class Hole:
     """Invariants of which at least one tells of it; none where it leaves no row: what a step made
     of a state is in no column.
     """
+    seed: int = 0
+    """With which games at random come upon it soon; within their bound they do with any."""
 
     def __str__(self) -> str:
         return self.name

@@ -155,6 +155,8 @@ class Adversary(RuleBasedStateMachine):
     plans: Sequence[Scheme] = tuple(SCHEMES.values())
     checks = True
     """Whether the product's own invariants are asked at the end."""
+    tells: type[BaseException] = Found
+    """What a breach raises."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +173,7 @@ class Adversary(RuleBasedStateMachine):
             TOTALS["decisions"] += Decision.objects.count()
             TOTALS["games"] += 1
             if self.checks and not self.game.breaches and (broken := self.game.broken()):
-                raise Found(f"{broken}{self.game.told()}")
+                raise self.tells(f"{broken}{self.game.told()}")
         finally:
             self.around.__exit__(None, None, None)
 
@@ -188,9 +190,9 @@ class Adversary(RuleBasedStateMachine):
             nature.settle(self.game.world)
         self.game.look()
         if self.game.breaches:
-            raise Found(self.game.told())
+            raise self.tells(self.game.told())
         if came is not None and came.status >= 500 and came.status != 503:
-            raise Found(f"A server error.{self.game.told()}")
+            raise self.tells(f"A server error.{self.game.told()}")
 
     def one(self, pick: Pick, what: str) -> passing.Came | None:
         does: dict[str, Callable[[Pick, str], passing.Came | None]] = {
@@ -235,7 +237,7 @@ class Adversary(RuleBasedStateMachine):
             self.game.world,
             Move(f"POST {API}threads", "ana", {}, {"title": "A talk", "team": TEAM}),
         )
-        named = {"thread_id": self.game.world.known()["thread_id"][0]}
+        named = {"thread_id": self.game.world.known("thread_id")["thread_id"][0]}
         turn = {name: value for name, value in body.items() if name not in {"title", "team"}}
         return passing.play(
             self.game.world, Move(f"POST {API}threads/<thr:thread_id>/runs", "ana", named, turn)
@@ -285,8 +287,9 @@ class Adversary(RuleBasedStateMachine):
             schemes.FORK,
             schemes.EVENT,
         )
-        world, known = self.game.world, self.game.world.known()
-        named = {name: pick.of(known.get(name, [])[:3], NOTHING) for name in moves.named_in(door)}
+        world, names = self.game.world, moves.named_in(door)
+        known = world.known(*names) if names else {}
+        named = {name: pick.of(known.get(name, [])[:3], NOTHING) for name in names}
         who = pick("ana", "ana", "dee", "oli")
         return passing.play(world, Move(door, who, named, moves.MOVES[door](world, pick, named)))
 
@@ -310,11 +313,9 @@ class Adversary(RuleBasedStateMachine):
         """Somebody looks at something: nobody is told of threads out of sight."""
         who = pick(*PLAYERS)
         path = pick(*READABLE, *[f"{API}threads/<thr:thread_id>/export"] * 8)
-        known = self.game.world.known()
-        named = {
-            name: pick.of(known.get(name, [])[:8], NOTHING)
-            for name in moves.named_in(f"GET {path}")
-        }
+        names = moves.named_in(f"GET {path}")
+        known = self.game.world.known(*names) if names else {}
+        named = {name: pick.of(known.get(name, [])[:8], NOTHING) for name in names}
         came = passing.read(self.game.world, who, path, named)
         self.game.world.story.append(f"{who}: GET {passing.url_of(path, named)} → {came.status}")
         hidden = oracle.out_of_sight(self.game.world, who) if came.status == 200 else {}

@@ -171,12 +171,15 @@ def _input(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 def _resume(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return pick.object(
-        checkpoint_id=(None, *world.known().get("checkpoint_id", [])[:6]), reason=(None, "because")
+        checkpoint_id=(None, *world.known("checkpoint_id").get("checkpoint_id", [])[:6]),
+        reason=(None, "because"),
     )
 
 
 def _page_resume(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return pick.object(checkpoint=(None, *world.known().get("checkpoint_id", [])[:6]))
+    return pick.object(
+        checkpoint=(None, *world.known("checkpoint_id").get("checkpoint_id", [])[:6])
+    )
 
 
 def _thread(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -214,7 +217,7 @@ def _trace(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 
 def _inbound(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    run = pick.of(world.known().get("run_id", [])[:6], "run_x")
+    run = pick.of(world.known("run_id").get("run_id", [])[:6], "run_x")
     return {"run_id": run, **bodies.event(world, pick), "webhook-id": pick("", "once")}
 
 
@@ -228,7 +231,7 @@ def _mail(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 def _slack(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     """A button that somebody presses, at a question that they may never have been shown."""
-    pause = pick.of(world.known().get("pause_id", [])[:6], f"pse_{NOTHING}")
+    pause = pick.of(world.known("pause_id").get("pause_id", [])[:6], f"pse_{NOTHING}")
     action = {
         "action_id": pick("answer:approve", "answer:approve", "answer:revise", "answer:cancel"),
         "value": f"{pause} {pick(1, 1, 2)}",
@@ -240,7 +243,7 @@ def _slack(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 
 def _teams(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    pause = pick.of(world.known().get("pause_id", [])[:6], f"pse_{NOTHING}")
+    pause = pick.of(world.known("pause_id").get("pause_id", [])[:6], f"pse_{NOTHING}")
     said = pick("approve {}", "revise {}: shorter", "{} ok", "cancel {}").format(pause)
     return {
         "timestamp": timezone.now().isoformat(), "from": {"id": pick(*PEOPLE)},
@@ -306,7 +309,7 @@ def _membership(world: World, pick: Pick, named: dict[str, str]) -> dict[str, An
 
 def _said(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     """A message over a socket."""
-    pause = pick.of(world.known().get("pause_id", [])[:4], f"pse_{NOTHING}")
+    pause = pick.of(world.known("pause_id").get("pause_id", [])[:4], f"pse_{NOTHING}")
     return pick(
         {"type": "decision", "pause_id": pause, **bodies.answer(world, pick)},
         {"type": "input", **_input(world, pick, named)},
@@ -465,7 +468,8 @@ def named_in(door: str) -> list[str]:
 
 def make(world: World, door: str, who: str, pick: Pick) -> Move:
     """A move through a door, at things that there are."""
-    known = world.known()
-    named = {name: pick.of(known.get(name, [])[:8], NOTHING) for name in named_in(door)}
+    names = named_in(door)
+    known = world.known(*names) if names else {}
+    named = {name: pick.of(known.get(name, [])[:8], NOTHING) for name in names}
     key = pick("", "", "", "k1", "k2") if API in door else ""
     return Move(door, who, named, MOVES[door](world, pick, named), key)

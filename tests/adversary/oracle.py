@@ -9,7 +9,7 @@ found stays.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any
@@ -63,12 +63,11 @@ class Oracle:
         before, self.members = self.members, _members()
         either = {name: before.get(name, set()) | self.members[name] for name in self.members}
         about = ("pause__run__thread", "pause__run__work_order")
-        for vote in Vote.objects.exclude(pk__in=self.votes).select_related(*about):
+        for vote in _new(Vote, self.votes).select_related(*about):
             given = (vote.voter_id, vote.seat_id, vote.external)
             self.votes[vote.pk] = self._wrong_person(given, vote.pause, either)
-        for decision in Decision.objects.select_related(*about).order_by("pk"):
-            if decision.pk not in self.fit:
-                self.fit[decision.pk] = self._unfit(decision, either)
+        for decision in _new(Decision, self.fit).select_related(*about):
+            self.fit[decision.pk] = self._unfit(decision, either)
         found = [
             breach for number in range(self.seen, len(BOOK)) for breach in self._behind(number)
         ]
@@ -79,7 +78,7 @@ class Oracle:
         """An effect behind a review that asked for no approval, and that nobody is told of; or
         another one that somebody is.
         """
-        for memo in Memo.objects.exclude(pk__in=self.memos).order_by("pk"):
+        for memo in _new(Memo, self.memos):
             self.memos.add(memo.pk)
             run = Run.objects.get(pk=ids.parse("run", memo.scope.split("/")[0]))
             before = takewhile(lambda step: step["name"] != "heedless", _steps(run))
@@ -89,6 +88,8 @@ class Oracle:
 
     def _undone(self) -> Iterator[Breach]:
         """An answer was taken back behind which something was done."""
+        if not self.covered:
+            return
         undone = set(Decision.objects.filter(undoes__isnull=False).values_list("undoes", flat=True))
         for number, decision in list(self.covered.items()):
             if decision in undone:
@@ -422,6 +423,16 @@ def _ancestors(head: Any) -> list[Any]:
         found.append(head)
         head = parents.get(head)
     return found
+
+
+def _new(model: Any, seen: Collection[Any]) -> Any:
+    """Rows that were not looked at, in their order.
+
+    After most moves there are none, which the keys alone say.
+    """
+    keys = [key for key in model.objects.values_list("pk", flat=True) if key not in seen]
+    found = model.objects.filter(pk__in=keys) if keys else model.objects.none()
+    return found.order_by("pk")
 
 
 def _members() -> dict[str, set[int]]:

@@ -40,7 +40,7 @@ def scheme(play: Scheme) -> Scheme:
 
 
 def newest(game: Game, name: str) -> str:
-    return game.world.known().get(name, ["x"])[0]
+    return game.world.known(name).get(name, ["x"])[0]
 
 
 def order(game: Game, template: str, by: str = "ana", **more: Any) -> str:
@@ -351,7 +351,7 @@ def an_effect_is_repeated_with_another_state(game: Game) -> None:
     """What failed behind its approval is forked and taken up with another state, by everybody."""
     order(game, "adv-strict", input={"fails": True})
     approve(game, "ben", "cy")
-    for checkpoint in game.world.known()["checkpoint_id"][:4]:
+    for checkpoint in game.world.known("checkpoint_id")["checkpoint_id"][:4]:
         for who in ("ana", "oli"):
             state = {**INPUT, **bodies.MINE, "decided": {"plan": "approve"}}
             game.play(
@@ -375,7 +375,7 @@ def the_review_is_taken_out_of_the_template(game: Game) -> None:
     )
     approve(game, "ana")
     game.play(f"{ORDERS}/<wo:order_id>/cancel", "ana", {}, order_id=one)
-    for checkpoint in game.world.known()["checkpoint_id"][:3]:
+    for checkpoint in game.world.known("checkpoint_id")["checkpoint_id"][:3]:
         game.play(FORK, "ana", {"reason": "because"}, checkpoint_id=checkpoint)
     approve(game, "ana", "ben")
 

@@ -39,6 +39,20 @@ PEOPLE = ("ana", "ben", "cy", "dee", "zoe", "tess", "oli")
 """Ana asks for work; Ben and Cy review; Dee is in the team and no reviewer; Zoe is a stranger; Tess
 writes templates; Oli operates.
 """
+SHOWN: dict[str, Any] = {
+    "order_id": WorkOrder,
+    "thread_id": Thread,
+    "run_id": Run,
+    "pause_id": Pause,
+    "checkpoint_id": Checkpoint,
+    "decision_id": Decision,
+    "turn_id": QueuedTurn,
+    "comment_id": Comment,
+    "schedule_id": Schedule,
+    "delivery_id": Delivery,
+}
+"""Arguments of URLs that are shown ids, and of what."""
+OTHERS = ("delegation_id", "slug", "source", "token")
 
 
 @dataclass
@@ -70,28 +84,21 @@ class World:
         people = {name: User.objects.get(username=name) for name in PEOPLE}
         return World(people, self.pages, self.rest)
 
-    def known(self) -> dict[str, list[str]]:
-        """The arguments of URLs that there are, by name, the newest first."""
-        found: dict[str, list[str]] = {
-            "order_id": _shown(WorkOrder),
-            "thread_id": _shown(Thread),
-            "run_id": _shown(Run),
-            "pause_id": _shown(Pause),
-            "checkpoint_id": _shown(Checkpoint),
-            "decision_id": _shown(Decision),
-            "turn_id": _shown(QueuedTurn),
-            "comment_id": _shown(Comment),
-            "schedule_id": _shown(Schedule),
-            "delivery_id": _shown(Delivery),
-            "delegation_id": [
-                str(pk)
-                for pk in Delegation.objects.order_by("-pk").values_list("pk", flat=True)[:8]
-            ],
-            "slug": list(STEPS),
-            "source": [SOURCE],
-            "token": self.tokens[-12:],
-        }
+    def known(self, *names: str) -> dict[str, list[str]]:
+        """The arguments of URLs that there are, by name, the newest first: of these names, or of
+        all.
+        """
+        found = {name: self._known(name) for name in names or (*SHOWN, *OTHERS)}
         return {name: values for name, values in found.items() if values}
+
+    def _known(self, name: str) -> list[str]:
+        if name in SHOWN:
+            return _shown(SHOWN[name])
+        if name == "delegation_id":
+            delegations = Delegation.objects.order_by("-pk")
+            return [str(pk) for pk in delegations.values_list("pk", flat=True)[:8]]
+        others = {"slug": list(STEPS), "source": [SOURCE], "token": self.tokens[-12:]}
+        return others.get(name, [])
 
     def reply_addresses(self) -> list[str]:
         """Where the newest mails are answered."""
