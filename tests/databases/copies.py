@@ -104,6 +104,13 @@ def sqlite_tables() -> Path:
     return made
 
 
+def tables_of_kit() -> None:
+    """What `hitl.testing` keeps in the folder for temporary files, for the next process."""
+    from hitl.testing.engine import Engine  # sets Django up, which other processes here do not
+
+    Engine.on_sqlite().close()
+
+
 def _make(url: str, code: str) -> None:
     environment = {
         key: value

@@ -22,6 +22,7 @@ MADE_OF = (
     *(f"{app}/{name}.py" for app in APPS for name in ("models", "apps", "ids", "settings")),
     "checkpoints/database/*.py",
     "hitl/ledger/*.py",
+    "hitl/testing/*.py",
     "requirements*.txt",
     "tests/databases/copies.py",
     "tests/databases/kept.py",
@@ -34,8 +35,8 @@ NUMBER_OF_KEPT = 3
 
 
 def put(folder: Path) -> Path:
-    """Put an embedded database with tables into `folder/data`; give a PostgreSQL server's files,
-    in which are such tables too, to copy.
+    """Put an embedded database with tables into `folder/data`, and where `hitl.testing` looks for
+    its own; give a PostgreSQL server's files, in which are such tables too, to copy.
     """
     kept = KEPT / _key()
     if not kept.exists():
@@ -43,6 +44,7 @@ def put(folder: Path) -> Path:
         _make(kept, folder / "making")
     (folder / "data").mkdir()
     shutil.copyfile(kept / "prepared.sqlite3", folder / "data" / "prepared.sqlite3")
+    shutil.copytree(kept / "kit", folder, dirs_exist_ok=True)
     return kept / "db"
 
 
@@ -58,11 +60,13 @@ def _key() -> str:
 def _make(kept: Path, folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o755)  # PostgreSQL runs as somebody else
+    (folder / "kit").mkdir()
     with postgresql(folder / "pg") as url:
         environment = {
             **os.environ,
             "DATABASE_URL": url,
             "WAYSTATION_DATA": str(folder / "data"),
+            "TMPDIR": str(folder / "kit"),
         }
 
         def make(function: str) -> None:
@@ -72,12 +76,14 @@ def _make(kept: Path, folder: Path) -> None:
             )
 
         with ThreadPoolExecutor() as pool:
-            list(pool.map(make, ["postgresql_tables", "sqlite_tables"]))
+            list(pool.map(make, ["postgresql_tables", "sqlite_tables", "tables_of_kit"]))
     # its server has ended, so that its files are whole
     unfinished = kept.with_name(f"{kept.name}.{os.getpid()}")
     unfinished.mkdir(parents=True)
     copy(folder / "pg" / "db", unfinished / "db")
     shutil.copyfile(folder / "data" / "prepared.sqlite3", unfinished / "prepared.sqlite3")
+    for tables in (folder / "kit").glob("waystation-tables-*"):
+        shutil.copytree(tables, unfinished / "kit" / tables.name)
     shutil.rmtree(folder)
     try:
         unfinished.rename(kept)

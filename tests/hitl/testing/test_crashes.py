@@ -9,6 +9,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -160,7 +161,12 @@ def test_workers_that_are_processes_die_by_sigkill(tmp_path):
     outbox = tmp_path / "outbox"
     done = subprocess.run(
         [sys.executable, "-c", REAL, outbox],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "error",
+            "TMPDIR": tempfile.gettempdir(),  # in which are the kit's tables
+        },
         capture_output=True,
         text=True,
         check=False,
