@@ -288,14 +288,12 @@ class Engine:
         lost = Run.objects.lost(now=now).exists()
         back = lost_runs.take_back(now=now) if lost else []
         fired = Pause.objects.due(now=now).exists() and outcomes.fire_due(now=now)
-        due = list(Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk"))
-        before = sum(run.epoch for run in due)
-        for run in due:
-            advance(run.pk, budget=BUDGET)
-        after = sum(
-            Run.objects.filter(pk__in=[run.pk for run in due]).values_list("epoch", flat=True)
-        )
-        return bool(back) or bool(fired) or before != after
+        pending = Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk")
+        due = dict(pending.values_list("pk", "epoch"))
+        for key in due:
+            advance(key, budget=BUDGET)
+        after = dict(Run.objects.filter(pk__in=list(due)).values_list("pk", "epoch")) if due else {}
+        return bool(back) or bool(fired) or due != after
 
     def lose_workers(self) -> None:
         """Let the leases run out of whoever works: their workers are dead."""
