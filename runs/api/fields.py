@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.fields import empty
@@ -57,3 +60,59 @@ class TextOrNull(serializers.CharField):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"default": None, "allow_null": True, **settings})
+
+
+Read = Callable[[Any, Any], Any]
+"""A field's value, of a serializer and a row."""
+
+
+class TellsQuickly:
+    """Rows told as the serializer beside it would tell them, in a third of the calls: how each
+    field is read is found out with the first row, and not at each field of each row.
+    """
+
+    _reads: ClassVar[dict[type, list[tuple[str, Read]]]] = {}
+
+    def to_representation(self: Any, instance: Any) -> dict[str, Any]:
+        reads = self._reads.get(type(self))
+        if reads is None:
+            fields = list(self._readable_fields)
+            reads = [(field.field_name, _read(type(self), field, instance)) for field in fields]
+            self._reads[type(self)] = reads
+        return {name: read(self, instance) for name, read in reads}
+
+
+def _read(kind: Any, field: Any, instance: Any) -> Read:
+    if isinstance(field, serializers.SerializerMethodField):
+        method: Read = getattr(kind, field.method_name)
+        return method
+
+    name = field.field_name
+
+    def as_usual(serializer: Any, row: Any) -> Any:
+        field = serializer.fields[name]
+        value = field.get_attribute(row)
+        return None if value is None else field.to_representation(value)
+
+    get = attrgetter(".".join(field.source_attrs or ["pk"]))
+    related: Any = (
+        serializers.BaseSerializer,
+        serializers.RelatedField,
+        serializers.ManyRelatedField,
+    )
+    try:
+        odd = isinstance(field, related) or not field.source_attrs or callable(get(instance))
+    except (AttributeError, KeyError):
+        odd = True
+    if odd:
+        return as_usual
+    show = copy.deepcopy(field).to_representation  # not that of this request's serializer
+
+    def quickly(serializer: Any, row: Any) -> Any:
+        try:
+            value = get(row)
+        except (AttributeError, KeyError):
+            return as_usual(serializer, row)
+        return None if value is None else show(value)
+
+    return quickly
