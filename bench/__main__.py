@@ -36,6 +36,7 @@ BENCHES = (
         "races",
         "pages",
         "standalone",
+        "faces",
     ),
     *("deadlines", "burst", "idle", "deploys", "peers"),
 )

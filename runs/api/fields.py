@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from operator import attrgetter
+from types import MethodType
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -77,12 +78,12 @@ class TellsQuickly:
         reads = self._reads.get(type(self))
         if reads is None:
             fields = list(self._readable_fields)
-            reads = [(field.field_name, _read(type(self), field, instance)) for field in fields]
+            reads = [(field.field_name, _read(type(self), field)) for field in fields]
             self._reads[type(self)] = reads
         return {name: read(self, instance) for name, read in reads}
 
 
-def _read(kind: Any, field: Any, instance: Any) -> Read:
+def _read(kind: Any, field: Any) -> Read:
     if isinstance(field, serializers.SerializerMethodField):
         method: Read = getattr(kind, field.method_name)
         return method
@@ -94,25 +95,24 @@ def _read(kind: Any, field: Any, instance: Any) -> Read:
         value = field.get_attribute(row)
         return None if value is None else field.to_representation(value)
 
-    get = attrgetter(".".join(field.source_attrs or ["pk"]))
     related: Any = (
         serializers.BaseSerializer,
         serializers.RelatedField,
         serializers.ManyRelatedField,
     )
-    try:
-        odd = isinstance(field, related) or not field.source_attrs or callable(get(instance))
-    except (AttributeError, KeyError):
-        odd = True
-    if odd:
+    if isinstance(field, related) or not field.source_attrs:
         return as_usual
-    show = copy.deepcopy(field).to_representation  # not that of this request's serializer
+    get, show = attrgetter(".".join(field.source_attrs)), copy.deepcopy(field).to_representation
+    # of a relation that is not there
+    nothing = field.default is None or (field.default is empty and field.allow_null)
 
     def quickly(serializer: Any, row: Any) -> Any:
         try:
             value = get(row)
-        except (AttributeError, KeyError):
-            return as_usual(serializer, row)
+        except AttributeError:
+            return None if nothing else as_usual(serializer, row)
+        if isinstance(value, MethodType):
+            value = value()
         return None if value is None else show(value)
 
     return quickly
