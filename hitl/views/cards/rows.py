@@ -24,7 +24,7 @@ from hitl.decisions.reviewers import turns
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import name_of
 from hitl.rendering.links import decide_of, place_of
-from hitl.templatetags.hitl import since, until
+from hitl.rendering.moments import since, until
 from hitl.views.common import person, risk_words
 from runs.models import Pause, WorkOrder
 from runs.states import PauseKind
