@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from django.contrib.auth.models import Group
 
+from runs.engine.advance import advance
 from runs.models import WorkOrder
-from tests.conftest import drive
 from tests.matrix.races.doors import Racer
 
 LATE = dt.timedelta(days=1)
@@ -19,4 +19,9 @@ Ask = Callable[..., WorkOrder]
 
 
 def ready(make_order: Ask, racer: Racer) -> WorkOrder:
-    return drive(make_order(by=racer.user, team=Group.objects.get(name="racers")))
+    """An order that waits for an answer."""
+    order = make_order(by=racer.user, team=Group.objects.get(name="racers"))
+    assert order.latest_run is not None
+    while advance(order.latest_run.pk, budget=60):
+        pass
+    return order
