@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 MARGIN = 1.1
 KNOWN = {
     "an empty request": (2_200, 0),
-    "inbox": (129_400, 19),
-    "inbox, looked at again": (97_200, 14),
-    "order page": (89_800, 24),
+    "inbox": (120_300, 19),
+    "inbox, looked at again": (88_000, 14),
+    "order page": (85_000, 24),
     "order page, looked at again": (64_500, 18),
-    "list of orders": (116_700, 15),
-    "REST, open questions": (111_600, 11),
+    "list of orders": (112_000, 15),
+    "REST, open questions": (103_900, 11),
     "REST, one question": (7_300, 4),
     "REST, one order": (4_500, 3),
     "POST an order": (16_100, 18),
