@@ -27,13 +27,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User, called
-from checkpoints.store.prepared_queries import Prepared
 from checkpoints.text import dates
 from hitl import models
 from hitl.decisions.reviewers import delegations, outsiders, turns
@@ -42,10 +41,11 @@ from hitl.decisions.reviewers.refusals import NotAllowed as NotAllowed
 from hitl.decisions.reviewers.refusals import NotNow as NotNow
 from hitl.decisions.reviewers.refusals import Refused as Refused
 from hitl.decisions.reviewers.seats import Seat as Seat
+from hitl.decisions.reviewers.seats import group_names, is_named, teams_of
 from hitl.decisions.reviewers.seats import seats_of as seats_of
 from hitl.decisions.reviewers.turns import Turn
 from hitl.models import Delegation, Vote, is_service
-from runs.models import PanelMember, Pause, PauseQuerySet
+from runs.models import Pause, PauseQuerySet
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Actors
 from runs.workflows.sequence import CANCEL, REVISE
@@ -438,28 +438,9 @@ def _parts(user: User) -> Iterator[PauseQuerySet]:
         waiting = Pause.objects.open() if only is None else Pause.objects.open().filter(pk=only)
         part = _part_in(seat, himself=seat == user)
         yield _able(waiting.filter(_open_to_all(), part), user, seat)
-        if _is_named(seat):
-            asked = waiting.naming(seat.get_username(), _group_names(seat), in_turn=True)
+        if is_named(seat):
+            asked = waiting.naming(seat.get_username(), group_names(seat), in_turn=True)
             yield _able(asked, user, seat)
-
-
-def _group_names(user: User) -> QuerySet[Group, Any]:
-    return Group.objects.filter(user=user.pk).values("name")
-
-
-_naming = Prepared(
-    lambda name, key: PanelMember.objects.filter(
-        Q(username=name) | Q(group__in=_group_names(User(pk=key)))
-    )[:1],
-    str,
-    int,
-)
-_teams = Prepared(lambda key: Group.objects.filter(user=key), int)
-
-
-def _is_named(user: User) -> bool:
-    """Whether any rules name them or a group of theirs: if not, no question is looked through."""
-    return bool(_naming.get(user.get_username(), user.pk))
 
 
 def _open_to_all() -> Q:
@@ -476,7 +457,7 @@ def _part_in(participant: User, *, himself: bool) -> Q:
         return Q()
     if not participant.is_active and not participant.is_superuser:
         return Q(pk__in=[])
-    teams = [team.pk for team in _teams.get(participant.pk)]
+    teams = teams_of(participant)
     return Q(run__thread__owner=participant.pk) | Q(run__thread__team__in=teams)
 
 
@@ -496,11 +477,11 @@ def asked_of(user: User) -> PauseQuerySet:
     Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
     open in that time, while it lasts.
     """
-    named_in = Pause.objects.naming(user.get_username(), _group_names(user))
-    condition = Q(pk__in=named_in.values("pk") if _is_named(user) else [])
+    named_in = Pause.objects.naming(user.get_username(), group_names(user))
+    condition = Q(pk__in=named_in.values("pk") if is_named(user) else [])
     for delegation in delegations.to(user, now=clock.now()):
         delegator = delegation.from_user
-        theirs = Pause.objects.naming(delegator.get_username(), _group_names(delegator))
+        theirs = Pause.objects.naming(delegator.get_username(), group_names(delegator))
         in_time = Q(closed_at=None) | Q(closed_at__gte=delegation.starts_at)
         if delegation.pause_id is not None:
             in_time &= Q(pk=delegation.pause_id)

@@ -1,15 +1,19 @@
-"""As whom a person may answer: for himself, and for whom he stands in."""
+"""As whom a person may answer: for himself, and for whom he stands in; and what names him."""
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import Group
+from django.db.models import Q, QuerySet
 
 from checkpoints.database.people import User
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions.reviewers import delegations
+from runs.models import PanelMember
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,27 @@ def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
             for delegation in given
         ),
     ]
+
+
+def group_names(user: User) -> QuerySet[Group, Any]:
+    return Group.objects.filter(user=user.pk).values("name")
+
+
+_naming = Prepared(
+    lambda name, key: PanelMember.objects.filter(
+        Q(username=name) | Q(group__in=group_names(User(pk=key)))
+    )[:1],
+    str,
+    int,
+)
+_teams = Prepared(lambda key: Group.objects.filter(user=key), int)
+
+
+def is_named(user: User) -> bool:
+    """Whether any rules name them or a group of theirs: if not, no question is looked through."""
+    return bool(_naming.get(user.get_username(), user.pk))
+
+
+def teams_of(user: User) -> list[int]:
+    """The keys of a person's teams."""
+    return [team.pk for team in _teams.get(user.pk)]

@@ -21,7 +21,7 @@ from checkpoints.store.prepared_queries import Prepared, PreparedUpdate
 from hitl.decisions import services
 from hitl.decisions.approvals import _named
 from hitl.decisions.reviewers.delegations import _to
-from hitl.decisions.reviewers.policy import _naming, _teams
+from hitl.decisions.reviewers.seats import _naming, _teams
 from hitl.decisions.services import Answer
 from hitl.decisions.visibility import (
     _orders,
