@@ -68,7 +68,10 @@ def measure() -> Iterator[dict[str, Any]]:
     yield from frames()
 
 
-def generate() -> None:
+def generate(*, threads: int = THREADS, each: int = EACH, orders: int = ORDERS) -> None:
+    """So many threads with so many checkpoints each, seven at least, and an open question; the
+    first of them are of orders, with an answered question more.
+    """
     order = services.submit("bench-ask", by=User.objects.get(username="bench"))
     run = Run.objects.get(pk=order.latest_run_id)
     state = {"text": "word " * 100, "n": 1}
@@ -80,9 +83,9 @@ def generate() -> None:
     others = User.objects.bulk_create([User(username=f"owner{number}") for number in range(200)])
     values = {
         "now": int(time.time() * 1000),
-        "threads": THREADS,
-        "each": EACH,
-        "orders": ORDERS,
+        "threads": threads,
+        "each": each,
+        "orders": orders,
         "low": others[0].pk,
         "many": len(others),
         "team": team.pk,
@@ -96,7 +99,7 @@ def generate() -> None:
     rows.write(STATEMENTS, values, models=(Thread, Checkpoint, Run, Pause, WorkOrder, Decision))
 
 
-BEGAN = "(%(now)s - 30000000 + n::bigint * 2000)"
+BEGAN = "(%(now)s - 3000 * %(threads)s::bigint + n::bigint * 2000)"
 """When thread number n began, in milliseconds."""
 
 

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from checkpoints import ids, store
 from checkpoints.models import Blob, Thread
 from hitl.api.threads.threads import thread_of
+from runs.api.fields import TellsQuickly
 from runs.api.paging import Paged
 from runs.api.requests import user_of
 from runs.models import Artifact, Run, WorkOrder
@@ -22,7 +23,7 @@ from runs.models.artifacts import ArtifactDropped
 from runs.security import scopes
 
 
-class ArtifactOut(serializers.ModelSerializer[Artifact]):
+class ArtifactOut(TellsQuickly, serializers.ModelSerializer[Artifact]):
     """A text that a step kept, such as an agent's prompt and output."""
 
     id = serializers.CharField(source="shown_id", help_text="art_…")

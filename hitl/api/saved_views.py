@@ -15,7 +15,7 @@ from hitl.decisions.services import NotFound
 from hitl.find import saved
 from hitl.models import SavedView
 from hitl.models.people.saved_views import ViewedList
-from runs.api.fields import OptionalText, TextOrNull
+from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
 
@@ -23,7 +23,7 @@ QUERY = "What the list is asked, as in its address: `status=failed&sort=oldest`.
 TEAM = "Name of a group of yours, whose members see it too; null for nobody else."
 
 
-class SavedViewOut(serializers.ModelSerializer[SavedView]):
+class SavedViewOut(TellsQuickly, serializers.ModelSerializer[SavedView]):
     id = serializers.CharField(source="shown_id", help_text="view_…")
     query = serializers.CharField(help_text=QUERY)
     team = serializers.CharField(source="team.name", default=None, allow_null=True)

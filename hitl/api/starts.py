@@ -19,7 +19,7 @@ from hitl.api.inbound import BySource
 from hitl.http import errors
 from hitl.models import InboundStart, StartDelivery
 from hitl.wait_gate import signatures, starts
-from runs.api.fields import OptionalText
+from runs.api.fields import OptionalText, TellsQuickly
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
 from runs.api.work_orders import Priority, WorkOrderIn
@@ -57,7 +57,7 @@ class StartChange(serializers.Serializer[Any]):
     enabled = serializers.BooleanField(help_text="Off: its messages are refused with 401.")
 
 
-class StartOut(serializers.ModelSerializer[InboundStart]):
+class StartOut(TellsQuickly, serializers.ModelSerializer[InboundStart]):
     id = serializers.CharField(source="shown_id", help_text="ist_…")
     name = serializers.CharField(source="source_id")
     address = serializers.SerializerMethodField(help_text="Where messages are sent to.")
@@ -89,7 +89,7 @@ class StartMade(StartOut):
         return str(self.context["secret"])
 
 
-class StartDeliveryOut(serializers.ModelSerializer[StartDelivery]):
+class StartDeliveryOut(TellsQuickly, serializers.ModelSerializer[StartDelivery]):
     id = serializers.CharField(source="shown_id", help_text="sdl_…")
     work_order_id = serializers.SerializerMethodField()
 

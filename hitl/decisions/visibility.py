@@ -57,6 +57,7 @@ open_of_order = _VisibleRows(
     lambda by, key: Pause.objects.visible_to(by).answerable().open().filter(run__work_order=key)
 )
 """and the open ones of a work order."""
+_threads = _VisibleRows(lambda by, key: Thread.objects.visible_to(by).filter(pk=key).only("pk"))
 _shown_pauses = _VisibleRows(lambda by, key: Pause.objects.shown().visible_to(by).filter(pk=key))
 _orders = _VisibleRows(lambda by, key: WorkOrder.objects.visible_to(by).shown().filter(pk=key))
 _orders_as_seen = _VisibleRows(
@@ -112,7 +113,7 @@ def is_observer(thread: Thread, *, by: User) -> bool:
 
 
 def sees(thread_id: uuid.UUID, *, by: User) -> bool:
-    return Thread.objects.visible_to(by).filter(pk=thread_id).exists() or is_asked(thread_id, by=by)
+    return bool(_threads.get(by, thread_id)) or is_asked(thread_id, by=by)
 
 
 def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
@@ -211,15 +212,27 @@ def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     return order
 
 
+# the checkpoint tells what the revision cost
+_open_pauses = Prepared(
+    lambda key: (
+        Pause.objects.open()
+        .shown()
+        .select_related("checkpoint")
+        .defer("checkpoint__body")
+        .filter(run__work_order=key)
+        .order_by("id")
+    ),
+    uuid.UUID,
+)
+
+
 def open_pauses(order: WorkOrder) -> list[Pause]:
     """The open questions of a work order, oldest first: its run's own, or those of its child
     runs.
     """
     if order.latest_run is None or order.latest_run.status not in LIVE:
         return []
-    # the checkpoint tells what the revision cost
-    rows = Pause.objects.open().shown().select_related("checkpoint").defer("checkpoint__body")
-    return list(rows.filter(run__work_order=order.pk).order_by("id"))
+    return _open_pauses.get(order.pk)
 
 
 def open_pause(order: WorkOrder) -> Pause | None:

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from django.urls import reverse
+import uuid
+from functools import cache
 
-from runs.models import Pause, Run
+from django.urls import get_script_prefix, reverse
+
+from checkpoints import ids
+from checkpoints.models import Thread
+from runs.models import Pause, Run, WorkOrder
+
+NONE = uuid.UUID(int=0)
+
+
+@cache
+def _around(name: str, prefix: str, root: str) -> tuple[str, str]:
+    """What stands before and behind the key in an address of that name, under the server's root."""
+    before, _, behind = reverse(name, args=[NONE]).partition(ids.show(prefix, NONE))
+    return before, behind
+
+
+def _address(name: str, prefix: str, key: uuid.UUID) -> str:
+    """As `reverse`, which takes a hundred calls, and lists have hundreds."""
+    before, behind = _around(name, prefix, get_script_prefix())
+    return f"{before}{ids.show(prefix, key)}{behind}"
 
 
 def root_of(run: Run) -> Run:
@@ -17,8 +37,13 @@ def root_of(run: Run) -> Run:
 def home_of(run: Run) -> str:
     """The address of the page that shows a run: its order's, else its thread's."""
     if run.work_order_id is not None:
-        return reverse("hitl:order", args=[run.work_order_id])
-    return reverse("hitl:thread", args=[root_of(run).thread_id])
+        return _address("hitl:order", WorkOrder.PREFIX, run.work_order_id)
+    return _address("hitl:thread", Thread.PREFIX, root_of(run).thread_id)
+
+
+def decide_of(pause: Pause) -> str:
+    """Where a question is answered."""
+    return _address("hitl:decide", Pause.PREFIX, pause.pk)
 
 
 def place_of(pause: Pause) -> str:

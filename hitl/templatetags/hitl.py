@@ -12,9 +12,8 @@ from django.template import Context
 from django.templatetags import i18n
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, gettext, gettext_noop, ngettext
+from django.utils.translation import get_language, gettext, gettext_noop
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -28,6 +27,7 @@ from hitl.forms.pages import label_of
 from hitl.http import languages
 from hitl.identity import factors
 from hitl.rendering import markdown as md
+from hitl.rendering import moments
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
 from hitl.views.clock import shown_to
@@ -40,25 +40,10 @@ from runs.workflows import attachments, schemas
 register = template.Library()
 register.tags |= i18n.register.tags  # nearly every template has words
 register.filters |= i18n.register.filters
-
-UNITS: list[tuple[int, Callable[[int], str], Callable[[int], str]]] = [
-    (
-        86_400,
-        lambda count: ngettext("%(count)s day ago", "%(count)s days ago", count),
-        lambda count: ngettext("in %(count)s day", "in %(count)s days", count),
-    ),
-    (
-        3_600,
-        lambda count: ngettext("%(count)s hour ago", "%(count)s hours ago", count),
-        lambda count: ngettext("in %(count)s hour", "in %(count)s hours", count),
-    ),
-    (
-        60,
-        lambda count: ngettext("%(count)s minute ago", "%(count)s minutes ago", count),
-        lambda count: ngettext("in %(count)s minute", "in %(count)s minutes", count),
-    ),
-]
-"""Each unit's seconds, and how it is said of the past and of what comes."""
+register.filter(moments.ago)
+register.filter(moments.ahead)
+register.simple_tag(moments.since)
+register.simple_tag(moments.until)
 
 
 @register.simple_tag(takes_context=True)
@@ -76,19 +61,6 @@ def _texts_of(context: Context) -> MarkdownPage:
         request._texts = MarkdownPage()
     texts: MarkdownPage = request._texts
     return texts
-
-
-@register.filter
-def ago(at: dt.datetime | None) -> str:
-    """`5 minutes ago`; static/js keeps it up to date by the same rule."""
-    if at is None:
-        return ""
-    seconds = max(0, int((clock.now() - at).total_seconds()))
-    for length, past, _coming in UNITS:
-        if seconds >= length:
-            count = seconds // length
-            return past(count) % {"count": count}
-    return gettext("just now")
 
 
 @register.filter
@@ -115,19 +87,6 @@ def lasted(length: dt.timedelta) -> str:
     return times.in_words(length)
 
 
-@register.filter
-def ahead(at: dt.datetime) -> str:
-    """`in 5 minutes`, or `5 minutes ago`; static/js keeps it up to date by the same rule."""
-    seconds = int((at - clock.now()).total_seconds())
-    if seconds < 0:
-        return ago(at)
-    for length, _past, coming in UNITS:
-        if seconds >= length:
-            count = seconds // length
-            return coming(count) % {"count": count}
-    return gettext("in less than a minute")
-
-
 STYLES: dict[str, Callable[[dt.datetime], str]] = {
     "": dates.shown,
     "exact": partial(dates.shown, exact=True),
@@ -152,7 +111,7 @@ def moment(at: dt.datetime | str | None, style: str = "") -> SafeString:
     return (
         SafeString("")
         if at is None
-        else _time(at, STYLES[style](at), f"at={style}" if style != "told" else "")
+        else moments.element(at, STYLES[style](at), f"at={style}" if style != "told" else "")
     )
 
 
@@ -160,30 +119,6 @@ def moment(at: dt.datetime | str | None, style: str = "") -> SafeString:
 def time_of_day(at: dt.datetime | None) -> SafeString:
     """`12:00:05`, where many lines of one hour stand below each other; its day is in the title."""
     return moment(at, "clock")
-
-
-@register.simple_tag
-def since(at: dt.datetime | None, before: str = "") -> SafeString:
-    """`5 minutes ago`, with the moment in the title."""
-    return _time(at, before + ago(at), f"ago={before}") if at is not None else SafeString("")
-
-
-@register.simple_tag
-def until(at: dt.datetime | None, before: str = "") -> SafeString:
-    """`in 5 minutes`, with the moment in the title."""
-    return _time(at, before + ahead(at), f"ahead={before}") if at is not None else SafeString("")
-
-
-def _time(at: dt.datetime, label: str, data: str) -> SafeString:
-    """A <time>; `data` is a name that static/js/time.js knows, with its value."""
-    name, _, value = data.partition("=")
-    local = timezone.localtime(at).isoformat()
-    form = '<time datetime="{}" title="{}" data-{}="{}">{}</time>'
-    if not name:
-        return format_html(
-            '<time datetime="{}" title="{}">{}</time>', local, dates.told(at, exact=True), label
-        )
-    return format_html(form, local, dates.told(at, exact=True), name, value, label)
 
 
 @register.simple_tag

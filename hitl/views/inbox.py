@@ -19,7 +19,7 @@ from hitl.find.questions import ASKED, INBOX, WHOSE_QUESTIONS, inbox_of
 from hitl.live.inbox_feed import SHOWN
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListOrder, ListPage
-from hitl.views.cards.rows import row_of
+from hitl.views.cards.rows import QuestionRows
 from hitl.views.common import person, waiting_count, waiting_of
 from hitl.views.lists.bar import Listing
 from hitl.views.lists.history import SHOWN_OF_ALL, WHOSE, history_of
@@ -79,9 +79,12 @@ def inbox(request: HttpRequest) -> HttpResponse:
     waiting = waiting_page(mine, here, *(["outside"] if others else []), order=listing.order)
     nothing = not waiting.rows and not narrowed and not listing.refused
     order = ORDERS[asked["sort"] or "due"]
+    back = here.only(*FILTERS, "after").to().partition("?")[2]
+    several = len(waiting.rows) > 1 and not others
+    rows = QuestionRows(request, KINDS, several=several, others=others, back=back)
     context = {
-        "waiting": [row_of(pause, KINDS, by=user, others=others) for pause in waiting.rows],
-        "several": len(waiting.rows) > 1 and not others,
+        "waiting": [rows.html(pause) for pause in waiting.rows],
+        "several": several,
         "page": waiting,
         "total": _total(request, mine, waiting),
         "newest": _newest(mine),
@@ -94,7 +97,6 @@ def inbox(request: HttpRequest) -> HttpResponse:
             for value, label in TABS.items()
         ],
         "elsewhere": _elsewhere(user, tab) if nothing else 0,
-        "back": here.only(*FILTERS, "after").to().partition("?")[2],
         "snoozed": paging.in_order(changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
         "history": history_of(
             listing.asker,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Callable
+from operator import attrgetter
+from types import MethodType
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.fields import empty
@@ -57,3 +61,58 @@ class TextOrNull(serializers.CharField):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"default": None, "allow_null": True, **settings})
+
+
+Read = Callable[[Any, Any], Any]
+"""A field's value, of a serializer and a row."""
+
+
+class TellsQuickly:
+    """Rows told as the serializer beside it would tell them, in a third of the calls: how each
+    field is read is found out with the first row, and not at each field of each row.
+    """
+
+    _reads: ClassVar[dict[type, list[tuple[str, Read]]]] = {}
+
+    def to_representation(self: Any, instance: Any) -> dict[str, Any]:
+        reads = self._reads.get(type(self))
+        if reads is None:
+            fields = list(self._readable_fields)
+            reads = [(field.field_name, _read(type(self), field)) for field in fields]
+            self._reads[type(self)] = reads
+        return {name: read(self, instance) for name, read in reads}
+
+
+def _read(kind: Any, field: Any) -> Read:
+    if isinstance(field, serializers.SerializerMethodField):
+        method: Read = getattr(kind, field.method_name)
+        return method
+
+    name = field.field_name
+
+    def as_usual(serializer: Any, row: Any) -> Any:
+        field = serializer.fields[name]
+        value = field.get_attribute(row)
+        return None if value is None else field.to_representation(value)
+
+    related: Any = (
+        serializers.BaseSerializer,
+        serializers.RelatedField,
+        serializers.ManyRelatedField,
+    )
+    if isinstance(field, related) or not field.source_attrs:
+        return as_usual
+    get, show = attrgetter(".".join(field.source_attrs)), copy.deepcopy(field).to_representation
+    # of a relation that is not there
+    nothing = field.default is None or (field.default is empty and field.allow_null)
+
+    def quickly(serializer: Any, row: Any) -> Any:
+        try:
+            value = get(row)
+        except AttributeError:
+            return None if nothing else as_usual(serializer, row)
+        if isinstance(value, MethodType):
+            value = value()
+        return None if value is None else show(value)
+
+    return quickly

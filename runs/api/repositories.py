@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs import services
+from runs.api.fields import TellsQuickly
 from runs.api.paging import Paged
 from runs.api.requests import body_of
 from runs.git import repositories
@@ -25,7 +26,7 @@ from runs.models import (
 from runs.workflows.code import extras
 
 
-class RepositoryOut(serializers.ModelSerializer[Repository]):
+class RepositoryOut(TellsQuickly, serializers.ModelSerializer[Repository]):
     id = serializers.CharField(source="shown_id", help_text="repo_…")
     allowed_templates = serializers.ListField(
         child=serializers.CharField(), help_text="Slugs; empty: all templates."

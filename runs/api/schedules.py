@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
-from runs.api.fields import OptionalText
+from runs.api.fields import OptionalText, TellsQuickly
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
 from runs.api.work_orders import Priority, WorkOrderIn, WorkOrderOut, just_made
@@ -74,7 +74,7 @@ class ScheduleChange(ScheduleIn):
         super().__init__(*args, **{**kwargs, "partial": True})
 
 
-class ScheduleOut(serializers.ModelSerializer[Schedule]):
+class ScheduleOut(TellsQuickly, serializers.ModelSerializer[Schedule]):
     id = serializers.CharField(source="shown_id", help_text="sch_…")
     user_request = serializers.CharField(source="request")
     input = serializers.DictField()
@@ -96,7 +96,7 @@ class ScheduleOut(serializers.ModelSerializer[Schedule]):
         return [times.local(at, schedule.zone) for at in keeping.coming(schedule)]
 
 
-class OccurrenceOut(serializers.ModelSerializer[Occurrence]):
+class OccurrenceOut(TellsQuickly, serializers.ModelSerializer[Occurrence]):
     id = serializers.CharField(source="shown_id", help_text="occ_…")
     local = serializers.CharField(help_text="The time in the schedule's zone, with its offset.")
     until = serializers.DateTimeField(

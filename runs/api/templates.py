@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs import definitions
-from runs.api.fields import OptionalText
+from runs.api.fields import OptionalText, TellsQuickly
 from runs.api.paging import NewestVersionFirst, Paged
 from runs.api.requests import body_of, user_of
 from runs.definitions import readiness, rights, shipped
@@ -158,7 +158,7 @@ class TemplateIn(serializers.Serializer[Any]):
     )
 
 
-class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
+class StepTemplateOut(TellsQuickly, serializers.ModelSerializer[StepTemplate]):
     newer_in_code = serializers.SerializerMethodField(help_text="As of a template.")
     warnings = serializers.SerializerMethodField(
         help_text="What it needs and this server lacks, with the line that installs it."

@@ -16,7 +16,7 @@ from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.store.prepared_queries import Prepared
 from runs import services
-from runs.api.fields import OptionalText, TextOrNull
+from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
 from runs.models import (
@@ -80,7 +80,7 @@ class WorkOrderIn(serializers.Serializer[Any]):
         return team
 
 
-class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
+class WorkOrderOut(TellsQuickly, serializers.ModelSerializer[WorkOrder]):
     """Of an order from `WorkOrder.objects.shown_to`."""
 
     id = serializers.CharField(source="shown_id", help_text="wo_…")

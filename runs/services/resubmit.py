@@ -96,8 +96,10 @@ def successor_of(order: WorkOrder) -> WorkOrder | None:
 
 def beside(order: WorkOrder, *, by: User) -> tuple[WorkOrder | None, WorkOrder | None]:
     """The earlier order that this one asks for again, and the one that asks for it again, as far as
-    a person sees them.
+    a person sees them; nothing is looked up of an order that is `shown_to` them and has neither.
     """
+    if order.again_of_id is None and getattr(order, "asked_again_as", order.pk) is None:
+        return None, None
     seen = list(
         WorkOrder.objects.visible_to(by).filter(Q(pk=order.again_of_id) | Q(again_of=order.pk))
     )

@@ -7,16 +7,34 @@ tests/hitl/live/test_streams.py asks the streams.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from hitl.models import ApiToken
+from runs.api.fields import TellsQuickly
 from tests.doors import openapi
 from tests.matrix.world import World, undone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
+@pytest.fixture
+def told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told quickly is what the serializer beside it tells."""
+    quickly = TellsQuickly.to_representation
+
+    def both(serializer: Any, instance: Any) -> dict[str, Any]:
+        told = quickly(serializer, instance)
+        usual = super(TellsQuickly, serializer).to_representation(instance)
+        assert list(told.items()) == list(usual.items())
+        return told
+
+    monkeypatch.setattr(TellsQuickly, "to_representation", both)
+
+
+@pytest.mark.usefixtures("told_twice")
 def test_every_operation_does_what_the_document_says(world: World) -> None:
     """Before, 279 answers were none that the document knew: no refusal was in it, lists were told
     as arrays, nulls as texts.

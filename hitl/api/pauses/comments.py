@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from hitl.decisions import visibility
 from hitl.decisions.talk import comments
 from hitl.models import Comment
-from runs.api.fields import OptionalText
+from runs.api.fields import OptionalText, TellsQuickly
 from runs.api.paging import Listed, listed
 from runs.api.requests import body_of, user_of
 from runs.security import scopes
@@ -48,7 +48,7 @@ class CommentIn(serializers.Serializer[Any]):
     )
 
 
-class CommentOut(serializers.ModelSerializer[Comment]):
+class CommentOut(TellsQuickly, serializers.ModelSerializer[Comment]):
     id = serializers.CharField(source="shown_id", help_text="cmt_…")
     pause_id = serializers.CharField(source="pause.shown_id")
     by = serializers.CharField(source="author.get_username")

@@ -18,7 +18,7 @@ from hitl.api.pauses.reviews import ReviewOut, review_of
 from hitl.decisions import services
 from hitl.decisions.reviewers import external_access
 from hitl.models import Comment, Decision, Via
-from runs.api.fields import OptionalText, TextOrNull
+from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.states import PauseKind
@@ -26,7 +26,7 @@ from runs.workflows.reviews.rules import OUTCOMES
 from runs.workflows.sequence import CANCEL
 
 
-class PauseOut(serializers.ModelSerializer[Pause]):
+class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
     """A pause under the names of S4-13, with what else a client needs to show and answer it."""
 
     id = serializers.CharField(source="shown_id", help_text="pse_…")
@@ -289,7 +289,7 @@ def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:
     )
 
 
-class DecisionOut(serializers.ModelSerializer[Decision]):
+class DecisionOut(TellsQuickly, serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
     input = serializers.DictField(

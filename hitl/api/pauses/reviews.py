@@ -18,7 +18,7 @@ from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext, Seat
 from hitl.decisions.talk import handing_over
 from hitl.models import Vote
-from runs.api.fields import TextOrNull
+from runs.api.fields import TellsQuickly, TextOrNull
 from runs.api.requests import body_of, user_of
 from runs.definitions import due_times
 from runs.models import Pause
@@ -28,7 +28,7 @@ from runs.workflows.reviews import stages
 from runs.workflows.sequence import CANCEL, REVISE
 
 
-class VoteOut(serializers.ModelSerializer[Vote]):
+class VoteOut(TellsQuickly, serializers.ModelSerializer[Vote]):
     """An approval that is counted."""
 
     by = TextOrNull(source="voter.get_username", help_text="Null where external.")

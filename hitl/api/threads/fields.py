@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.threads.messages import MessageOutcome
-from runs.api.fields import OptionalText, TextOrNull
+from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
 from runs.models import Pause, QueuedTurn, Run
 from runs.services import is_imported
 from runs.states import RunStatus
@@ -72,7 +72,7 @@ class ThreadChangeIn(serializers.Serializer[Any]):
     when_busy = serializers.ChoiceField(WhenBusy.choices, help_text=BUSY)
 
 
-class ThreadOut(serializers.ModelSerializer[Thread]):
+class ThreadOut(TellsQuickly, serializers.ModelSerializer[Thread]):
     id = serializers.CharField(source="shown_id", help_text="thr_…")
     owner = serializers.CharField(source="owner.get_username")
     team = TextOrNull(source="team.name")
@@ -105,7 +105,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
         return ids.show(Run.PREFIX, thread.head.run_id) if thread.head else None
 
 
-class RunOut(serializers.ModelSerializer[Run]):
+class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
     id = serializers.CharField(source="shown_id", help_text="run_…")
     thread_id = serializers.CharField(source="thread.shown_id")
     work_order_id = serializers.SerializerMethodField()
@@ -182,7 +182,7 @@ def runs_shown() -> Any:
     return Run.objects.shown().prefetch_related("pauses")
 
 
-class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
+class QueuedOut(TellsQuickly, serializers.ModelSerializer[QueuedTurn]):
     """A message that waits for its turn, or did."""
 
     id = serializers.CharField(source="shown_id", help_text="trn_…")
@@ -378,7 +378,7 @@ def message(value: Any) -> Any:
     return value
 
 
-class CheckpointOut(serializers.ModelSerializer[Checkpoint]):
+class CheckpointOut(TellsQuickly, serializers.ModelSerializer[Checkpoint]):
     id = serializers.CharField(source="shown_id", help_text="ckpt_…")
     thread_id = serializers.SerializerMethodField()
     run_id = serializers.SerializerMethodField()

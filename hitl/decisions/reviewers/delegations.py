@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.state import codec
+from checkpoints.store.prepared_queries import Prepared
 from hitl.models import Delegation
 from runs.workflows.refusals import FieldRefused
 
@@ -26,14 +27,21 @@ class DelegationRefused(FieldRefused):
     code = "delegation_refused"
 
 
-def to(user: User, *, now: dt.datetime) -> list[Delegation]:
-    """The delegations by which a person stands in for others at that time."""
-    return list(
+_to = Prepared(
+    lambda now, key: (
         Delegation.objects.active(now=now)
-        .filter(to_user=user.pk, from_user__service_account=None)
+        .filter(to_user=key, from_user__service_account=None)
         .select_related("from_user")
         .order_by("pk")
-    )
+    ),
+    dt.datetime,
+    int,
+)
+
+
+def to(user: User, *, now: dt.datetime) -> list[Delegation]:
+    """The delegations by which a person stands in for others at that time: every page asks."""
+    return _to.get(now, user.pk)
 
 
 def colleagues(user: User) -> QuerySet[User]:

@@ -33,6 +33,7 @@ from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User, called
+from checkpoints.store.prepared_queries import Prepared
 from checkpoints.text import dates
 from hitl import models
 from hitl.decisions.reviewers import delegations, outsiders, turns
@@ -446,10 +447,19 @@ def _group_names(user: User) -> QuerySet[Group, Any]:
     return Group.objects.filter(user=user.pk).values("name")
 
 
+_naming = Prepared(
+    lambda name, key: PanelMember.objects.filter(
+        Q(username=name) | Q(group__in=_group_names(User(pk=key)))
+    )[:1],
+    str,
+    int,
+)
+_teams = Prepared(lambda key: Group.objects.filter(user=key), int)
+
+
 def _is_named(user: User) -> bool:
     """Whether any rules name them or a group of theirs: if not, no question is looked through."""
-    theirs = Q(username=user.get_username()) | Q(group__in=_group_names(user))
-    return PanelMember.objects.filter(theirs).exists()
+    return bool(_naming.get(user.get_username(), user.pk))
 
 
 def _open_to_all() -> Q:
@@ -466,7 +476,7 @@ def _part_in(participant: User, *, himself: bool) -> Q:
         return Q()
     if not participant.is_active and not participant.is_superuser:
         return Q(pk__in=[])
-    teams = list(Group.objects.filter(user=participant.pk).values_list("pk", flat=True))
+    teams = [team.pk for team in _teams.get(participant.pk)]
     return Q(run__thread__owner=participant.pk) | Q(run__thread__team__in=teams)
 
 

@@ -20,6 +20,8 @@ from checkpoints.models import Thread
 from checkpoints.store.prepared_queries import Prepared, PreparedUpdate
 from hitl.decisions import services
 from hitl.decisions.approvals import _named
+from hitl.decisions.reviewers.delegations import _to
+from hitl.decisions.reviewers.policy import _naming, _teams
 from hitl.decisions.services import Answer
 from hitl.decisions.visibility import (
     _orders,
@@ -32,12 +34,12 @@ from hitl.http.authentication import _valid
 from hitl.http.logins import _person
 from hitl.http.session_store import _unexpired
 from hitl.identity import keys
-from hitl.models import ApiToken, Decision, Via
+from hitl.models import ApiToken, Decision, Delegation, Via
 from runs.api.work_orders import just_made
 from runs.definitions.rights import _access
 from runs.definitions.templates import _newest
 from runs.engine.advance import _claimable
-from runs.models import Pause, Run, Template, TemplateAccess, WorkOrder
+from runs.models import Panel, PanelMember, Pause, Run, Template, TemplateAccess, WorkOrder
 from tests.conftest import drive, pause_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,6 +66,15 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
     token, secret = ApiToken.make(ben, name="x", expires_at=timezone.now() + dt.timedelta(days=1))
     now, digest = timezone.now(), ApiToken.digest_of(secret)
     TemplateAccess.objects.create(slug="writing", restricted=True)
+    soon = timezone.now() + dt.timedelta(days=1)
+    Delegation.objects.create(
+        from_user=ana, to_user=ben, starts_at=pause.opened_at, ends_at=soon, created_by=ana
+    )
+    PanelMember.objects.create(
+        panel=Panel.objects.create(digest="x", open_to_all=False, self_approval=True, quorum=1),
+        username="ben",
+        stage=0,
+    )
     page = Client()
     page.force_login(ben)
     session = str(page.session.session_key)
@@ -110,6 +121,12 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
             lambda: _person.get(ben.pk),
             User.objects.select_related("service_account").annotate(**keys.READ).filter(pk=ben.pk),
         ),
+        (
+            lambda: _to.get(now, ben.pk),
+            Delegation.objects.active(now=now).filter(to_user=ben).select_related("from_user"),
+        ),
+        (lambda: _naming.get("ben", ben.pk), PanelMember.objects.filter(username="ben")),
+        (lambda: _teams.get(ben.pk), ben.groups.all()),
         (
             lambda: _unexpired.get(session, now),
             Session.objects.filter(session_key=session, expire_date__gt=now),

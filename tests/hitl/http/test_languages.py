@@ -13,7 +13,7 @@ from checkpoints.text import dates
 from hitl.forms.json_schema import SchemaForm
 from hitl.identity import languages
 from hitl.models import Preference
-from hitl.templatetags.hitl import ago, ahead
+from hitl.rendering.moments import ago, ahead
 from tests.conftest import drive
 from tests.worlds.people import person
 

@@ -1,0 +1,47 @@
+"""What pages and requests cost in calls of functions and in queries: a page that gets heavier is
+noticed in its own commit. `make bench ARGS=faces` counts the same over many rows.
+"""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+
+from tests.conftest import drive
+from tests.doors.faces import counted, faces
+
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
+
+MARGIN = 1.1
+KNOWN = {
+    "an empty request": (2_200, 0),
+    "inbox": (120_300, 19),
+    "inbox, looked at again": (88_000, 14),
+    "order page": (85_000, 24),
+    "order page, looked at again": (64_500, 18),
+    "list of orders": (112_000, 15),
+    "REST, open questions": (103_900, 11),
+    "REST, one question": (7_300, 4),
+    "REST, one order": (4_500, 3),
+    "POST an order": (16_100, 18),
+    "an order alone": (10_700, 15),
+    "POST a decision": (10_700, 13),
+    "admin, checkpoints": (171_900, 3),
+}
+"""Calls and queries as they were when somebody last looked. Where fewer do, write the fewer; where
+more must be, say in the change why.
+"""
+
+
+def test_no_page_or_request_costs_more_than_is_known(make_order, ana):
+    orders = [drive(make_order()) for _ in range(60)]
+    root = User.objects.create_superuser("root")
+    found = {face.name: counted(face) for face in faces(ana, root, orders[-1], "writing")}
+    told = {name: (cost.calls, cost.queries) for name, cost in found.items()}
+    heavier = {
+        name: (told[name], KNOWN[name])
+        for name in told
+        if told[name][0] > KNOWN[name][0] * MARGIN or told[name][1] > KNOWN[name][1]
+    }
+    assert told.keys() == KNOWN.keys()
+    assert not heavier
