@@ -115,7 +115,11 @@ class Installation:
         folder.mkdir()
 
     def make(self, other: Installation | None) -> None:
-        """Install beside what another environment has: it brings its bytecode."""
+        """Install beside what another environment has: it brings its bytecode, and its tables.
+
+        The first has those that the tests keep: making them again would take longer than all else.
+        """
+        shutil.copyfile(other.database if other else copies.sqlite_tables(), self.database)
         if other is None:
             python = ["--python", sys.executable]
             subprocess.run([self.uv, "venv", "-q", *python, self.venv], check=True)
@@ -133,12 +137,7 @@ class Installation:
             subprocess.run(install, cwd=ROOT, check=True)
 
     def tried(self, imports: set[str]) -> str:
-        """Try what it promises; give what is wrong.
-
-        Its tables are those that the tests keep, whatever is optional: making them again would
-        take longer than all else. That migrations can be read is part of what it promises.
-        """
-        shutil.copyfile(copies.sqlite_tables(), self.database)
+        """Try what it promises; give what is wrong."""
         promised = extras()
         absent = [promised[name] for name in promised if name not in self.names]
         asked = {
