@@ -14,14 +14,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
-from playwright.sync_api import sync_playwright
 
 from bench.workload import figure, percentile
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from runs.threads import turns
+from tests.programs.browser import chromium
 from tests.servers.stack import Stack
-from tests.stories.conftest import CHROMIUM
 
 WARM, EVENTS, EVERY = 10, 200, 0.05  # seconds apart: each is seen before the next is sent
 FOLLOW = """async ({ thread }) => {
@@ -49,10 +48,7 @@ def measure() -> Iterator[dict[str, Any]]:
         stack = Stack(Path(folder), kept)
         try:
             stack.web()
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(
-                    executable_path="/usr/bin/chromium", args=CHROMIUM
-                )
+            with chromium() as browser:
                 context = browser.new_context(base_url=stack.url)
                 context.add_cookies(
                     [
@@ -79,7 +75,6 @@ def measure() -> Iterator[dict[str, Any]]:
                     "count => Object.keys(window.heard).length === count", arg=WARM + EVENTS
                 )
                 heard = {int(seq): at for seq, at in page.evaluate("window.heard").items()}
-                browser.close()
         finally:
             stack.stop()
     waits = [max(0.0, heard[seq] - at) for seq, at in list(committed.items())[WARM:]]

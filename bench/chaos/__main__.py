@@ -137,6 +137,12 @@ def read(arguments: list[str]) -> argparse.Namespace:
         help="work orders under way at once, with --minutes and --times (16)",
     )
     parser.add_argument(
+        "--pace",
+        type=float,
+        default=0,
+        help="seconds between two orders at least, with --minutes and --times (0)",
+    )
+    parser.add_argument(
         "--pauses",
         type=int,
         default=3,

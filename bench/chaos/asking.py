@@ -42,12 +42,15 @@ class Asked:
 
 class Asker(threading.Thread):
     """Asks until there are `runs` orders, or until `minutes` are over or each fault was made
-    `times` times: then for no more while
-    `live` are under way."""
+    `times` times: then for no more while `live` are under way, and, unless there is hurry, `pace`
+    seconds after the one before at the earliest.
+    """
 
-    def __init__(self, world: World, *, runs: int, minutes: float, times: int, live: int) -> None:
+    def __init__(
+        self, world: World, *, runs: int, minutes: float, times: int, live: int, pace: float
+    ) -> None:
         super().__init__(name="asker", daemon=True)
-        self.world, self.runs, self.live = world, runs, live
+        self.world, self.runs, self.live, self.pace = world, runs, live, pace
         self.ends = time.monotonic() + minutes * 60 if minutes else float("inf") if times else None
         self.asked: list[Asked] = []
 
@@ -61,10 +64,11 @@ class Asker(threading.Thread):
     def _more(self) -> bool:
         if self.ends is None:
             return len(self.asked) < self.runs
+        asked_at = time.monotonic()
         while time.monotonic() < self.ends and not self.world.ended.is_set():
-            if (
-                self.world.hurry
-                or patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live
+            if self.world.hurry or (
+                time.monotonic() - asked_at >= self.pace
+                and patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live
             ):
                 return True
             time.sleep(0.2)  # looks again: the hosts are other processes

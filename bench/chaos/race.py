@@ -85,6 +85,7 @@ class Race:
             minutes=options.minutes,
             times=options.times,
             live=options.live,
+            pace=options.pace,
         )
 
     def summary(self) -> dict[str, Any]:

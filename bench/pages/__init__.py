@@ -32,7 +32,7 @@ from hitl.live.inbox_feed import SHOWN
 from hitl.models import ApiToken, Decision
 from runs import services
 from runs.models import Pause, Run, WorkOrder
-from tests.stories.conftest import CHROMIUM
+from tests.programs.browser import launch
 
 THREADS, EACH, ORDERS = 10_000, 12, 5_000
 TURNS, WARM = 40, 5
@@ -269,7 +269,7 @@ def first_paint() -> Iterator[dict[str, Any]]:
     painted, size = [], 0
     with as_shipped() as stack, sync_playwright() as playwright:
         stack.web()
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        chromium = launch(playwright)
         for _ in range(PHONE_TURNS):
             context = chromium.new_context(base_url=stack.url, **playwright.devices["Pixel 5"])
             context.add_cookies([{"name": "sessionid", "value": session, "url": stack.url}])
@@ -299,7 +299,7 @@ def frames() -> Iterator[dict[str, Any]]:
     session = browser("reader").cookies["sessionid"].value
     with as_shipped() as stack, sync_playwright() as playwright:
         stack.web()
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        chromium = launch(playwright)
         context = chromium.new_context(base_url=stack.url, viewport={"width": 1280, "height": 800})
         context.add_cookies([{"name": "sessionid", "value": session, "url": stack.url}])
         page = context.new_page()

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from tests.programs.browser import chromium
 from tests.servers.stack import Stack
-from tests.stories.conftest import CHROMIUM
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "pause-card.png"
 WINDOW = {"width": 1100, "height": 1600}
@@ -40,9 +40,8 @@ def start_demo(stack: Stack) -> tuple[str, str]:
 @contextmanager
 def browser(url: str, password: str, path: str) -> Iterator[Page]:
     """The page at `path` in a Chromium in which the demo's reviewer has logged in."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
-        page = chromium.new_page(
+    with chromium() as opened:
+        page = opened.new_page(
             viewport=WINDOW,  # type: ignore[arg-type]  # a plain dict fits the TypedDict
             color_scheme="light",
         )
@@ -52,7 +51,6 @@ def browser(url: str, password: str, path: str) -> Iterator[Page]:
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url(f"**{path}")
         yield page
-        chromium.close()
 
 
 def photograph(page: Page, picture: Path) -> None:

@@ -303,7 +303,7 @@ def the_tests_are_run(_: Try) -> None:
 
 def the_browsers_tests_are_run(_: Try) -> None:
     """As above: the run fails without a browser, and no story steps aside."""
-    assert "chromium" in run.NEEDED
+    assert "chromium-headless-shell" in run.NEEDED
     stories = [
         text
         for path in (ROOT / "tests" / "stories").rglob("test_*.py")

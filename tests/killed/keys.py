@@ -111,8 +111,8 @@ def killed_at(number: int) -> Iterator[Callable[[], tuple[int, tuple[int, ...]]]
         yield lambda: (sent, tuple(commits))
 
 
-def in_a_child(name: str, ask: Callable[[], Told]) -> Told:
-    """What a server of its own, on that database, answers."""
+def in_a_child(name: str, ask: Callable[[], Told], *, times: int = 1) -> list[Told]:
+    """What a server of its own, on that database, answers each time it is asked."""
     from django.db import connection
 
     reads, writes = os.pipe()
@@ -120,24 +120,25 @@ def in_a_child(name: str, ask: Callable[[], Told]) -> Told:
     if child == 0:
         try:
             connection.settings_dict["NAME"] = name
-            told = ask()
-            os.write(
-                writes,
-                json.dumps(
-                    [told.status, told.replayed, told.text[:4000], told.points, told.commits]
-                ).encode(),
-            )
+            answers = [
+                [told.status, told.replayed, told.text[:4000], told.points, told.commits]
+                for told in (ask() for _ in range(times))
+            ]
+            os.write(writes, json.dumps(answers).encode())
         except BaseException:  # noqa: BLE001  # a forked child may not go on as its parent
-            os.write(writes, json.dumps([599, "", traceback.format_exc()[-2000:], 0, []]).encode())
+            failed = [599, "", traceback.format_exc()[-2000:], 0, []]
+            os.write(writes, json.dumps([failed] * times).encode())
         os._exit(0)
     os.close(writes)
     with os.fdopen(reads, "rb") as answer:
         text = answer.read()
     os.waitpid(child, 0)
     if not text:
-        return Told()
-    status, replayed, body, points, commits = json.loads(text)
-    return Told(status, replayed, body, points, tuple(commits))
+        return [Told()] * times
+    return [
+        Told(status, replayed, body, points, tuple(commits))
+        for status, replayed, body, points, commits in json.loads(text)
+    ]
 
 
 class Killing:
@@ -170,7 +171,7 @@ class Killing:
 
     def undisturbed(self, path: str) -> tuple[Told, dict[str, int]]:
         self.server.copy(WORLD, CASE)
-        told = in_a_child(CASE, lambda: self.post(path))
+        [told] = in_a_child(CASE, lambda: self.post(path))
         if not 200 <= told.status < 300:
             self.wrong.append(f"{path}: undisturbed it is {told.status}, {told.text[-300:]}")
         return told, self.server.rows(CASE)
@@ -178,10 +179,10 @@ class Killing:
     def case(self, path: str, at: int, usual: Told, left: dict[str, int]) -> None:
         """One server killed at one point; then the same request twice more."""
         self.server.copy(WORLD, CASE)
-        first = in_a_child(CASE, lambda: self.post(path, at=at))
+        [first] = in_a_child(CASE, lambda: self.post(path, at=at))
         self.cases += 1
         self.killed += first.status == 0
-        again, third = (in_a_child(CASE, lambda: self.post(path)) for _ in range(2))
+        again, third = in_a_child(CASE, lambda: self.post(path), times=2)
         where = f"{path} killed at {'its answer' if at == END else f'{at} of {usual.points}'}"
         found = self.server.rows(CASE)
         if found != left:

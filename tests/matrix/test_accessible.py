@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 from django.contrib.staticfiles import finders
-from playwright.sync_api import Page, Route, ViewportSize, sync_playwright
+from playwright.sync_api import Page, Route, ViewportSize
 
 from tests.matrix.addresses import ADDRESSES, REST, served
 from tests.matrix.desk.walk import url_of
 from tests.matrix.walk import fill
 from tests.matrix.world import BY_NAME, STATES, World
-from tests.stories.conftest import CHROMIUM
+from tests.programs import browser
 
 pytestmark = pytest.mark.django_db
 AXE = (
@@ -166,10 +166,8 @@ class Viewer:
 def chromium() -> Iterator[Any]:
     if not AXE.exists():
         pytest.skip("Pages are not looked at by axe: it is not installed (make .venv/node).")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
-        yield browser
-        browser.close()
+    with browser.chromium() as opened:
+        yield opened
 
 
 def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(

@@ -2,7 +2,8 @@
 `installed.py JSON`, which says what the product `imports`, what is `there` of it for sure, what the
 environment `lacks`, and which modules are `without` their library then.
 
-It is checked, gets its tables, takes an order to its end, and imports every module of the product.
+It is checked, finds its tables as its migrations leave them, takes an order to its end, and imports
+every module of the product.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def main(
 
 
 def _work() -> None:
-    """An order asks, is approved, and ends, on a copy of the tables just made."""
+    """An order asks, is approved, and ends, on a copy of the tables."""
     from django.conf import settings
     from django.db import connections
 
@@ -57,7 +58,7 @@ def _work() -> None:
         return Done(update={"done": state["text"]})
 
     made = workflow("installed", title="Installed", steps=[use(draft, pause_after=True), finish])
-    connections.close_all()  # else the last migrations stand in the file beside it
+    connections.close_all()  # else what was written last stands in the file beside it
     tables = Sqlite(None, of=Path(settings.DATABASES["default"]["NAME"]))
     run = play(made, engine=Engine(tables))
     assert run.question.content == "words"

@@ -15,29 +15,15 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Cookie, Page, sync_playwright
+from playwright.sync_api import Browser, Cookie, Page
 
 from runs.git.samples import make_sample
 from tests.databases import copies
 from tests.databases.copies import PASSWORD, TOKENS
+from tests.programs import browser
 from tests.servers.private import Redis
 from tests.servers.stack import SlowStack, Stack
 
-NO_FEATURES = [
-    # Chromium hears only the last such list, so Playwright's own come first
-    "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades",
-    "HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding",
-    "ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints",
-    "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch",
-    # pages of the browser's own that it makes for the address bar of each window, which nobody
-    # sees: half of what a window costs
-    "WebUIOmniboxPopup", "WebUIOmniboxFullPopup", "WebUIOmniboxAimPopup", "PreloadTopChromeWebUI",
-]  # fmt: skip
-CHROMIUM = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    f"--disable-features={','.join(NO_FEATURES)}",
-]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
 REDIS_NUMBERS = {
     "stories": 1,
@@ -123,13 +109,9 @@ def token() -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Closed with the file that uses it: while it is open its event loop runs, and Django refuses
-    synchronous queries in that process.
-    """
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
-        yield browser
-        browser.close()
+    """Closed with the file that uses it: other files ask the database."""
+    with browser.chromium() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="package")

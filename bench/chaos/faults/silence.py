@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WORKER = {
     "claim": r"UPDATE runs_run SET status = \S+, epoch = ",
     "commit": r"WITH held AS.*INSERT INTO checkpoints_checkpoint",
-    "question": r'INSERT INTO "runs_pause"',
+    "question": r'INSERT INTO "?runs_pause"?',
     "log": r"UPDATE checkpoints_thread SET last_seq",
     "once": r'INSERT INTO "checkpoints_memo"',
     "renewal": (
@@ -31,7 +31,7 @@ WORKER = {
 Within transactions of several statements, rows stay locked.
 """
 WEB = {
-    "decision": r'INSERT INTO "hitl_decision"',
+    "decision": r'INSERT INTO "?hitl_decision"?',
     "ledger": r"UPDATE hitl_ledger SET length",
     "order": r'INSERT INTO "runs_workorder"',
     "key": r'INSERT INTO "hitl_idempotencykey"',

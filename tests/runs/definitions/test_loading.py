@@ -206,21 +206,11 @@ def test_a_start_that_hangs_says_in_which_module_and_line(folder, monkeypatch, c
 def test_a_server_does_not_start_and_says_why_in_one_line(tmp_path, server):
     """Web server and worker ended with a hundred lines of traceback."""
     (tmp_path / "bad_flow.py").write_text("x = 1\nraise RuntimeError('no shop here')\n")
-    ended = subprocess.run(
-        [sys.executable, *server],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "WAYSTATION_WORKFLOWS": f"+{tmp_path}",
-            "WAYSTATION_DATA": str(tmp_path / "data"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert "bad_flow.py, line 2: RuntimeError: no shop here" in ended.stderr
-    assert "Traceback" not in ended.stderr and len(ended.stderr.splitlines()) < 4
+    stack = Stack(tmp_path, {"WAYSTATION_WORKFLOWS": f"+{tmp_path}"})
+    assert stack.start("server", *server).wait() == 1
+    said = (tmp_path / "server.log").read_text()
+    assert "bad_flow.py, line 2: RuntimeError: no shop here" in said
+    assert "Traceback" not in said and len(said.splitlines()) < 4
 
 
 def test_a_new_workflow_begins_with_a_test_that_passes(tmp_path):

@@ -25,7 +25,10 @@ WANTED = {
     "standby": 1,
     "misdeeds": 1,
 }
-SMALL = "--times 1 --seed 11 --every 0.5 --lease 9 --live 6 --clients 4 --pauses 2 --timeout 600"
+SMALL = (
+    "--times 1 --seed 11 --every 0.5 --lease 9 --live 6 --pace 2 --clients 4 --pauses 2 "
+    "--timeout 600"
+)
 
 
 @pytest.fixture(scope="module")

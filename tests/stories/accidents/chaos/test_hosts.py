@@ -15,7 +15,10 @@ from tests.servers.stack import ROOT
 from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
-SMALL = "--times 1 --seed 3 --every 0.5 --lease 6 --live 4 --clients 3 --pauses 1 --timeout 400"
+SMALL = (
+    "--times 1 --seed 3 --every 0.5 --lease 6 --live 4 --pace 1 --clients 3 --pauses 1 "
+    "--timeout 400"
+)
 FAULTS = ("cut_off", "failover")
 
 

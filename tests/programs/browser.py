@@ -1,0 +1,47 @@
+"""The Chromium in which pages are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Playwright, sync_playwright
+
+from tests.servers.private import find
+
+PROGRAMS = ("chromium-headless-shell", "chromium")
+"""The first that is there. The shell is the same browser without the windows that nobody sees, and
+does the same with half of the processor's time.
+"""
+NO_FEATURES = [
+    # Chromium hears only the last such list, so Playwright's own come first
+    "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding",
+    "ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints",
+    "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch",
+    # pages of the browser's own that it makes for the address bar of each window, which nobody
+    # sees: half of what a window costs
+    "WebUIOmniboxPopup", "WebUIOmniboxFullPopup", "WebUIOmniboxAimPopup", "PreloadTopChromeWebUI",
+]  # fmt: skip
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    f"--disable-features={','.join(NO_FEATURES)}",
+]  # fmt: skip
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser for a while.
+
+    While it is open its event loop runs, and Django refuses synchronous queries in that process.
+    """
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+def launch(playwright: Playwright) -> Browser:
+    program = next(filter(None, map(find, PROGRAMS)))
+    return playwright.chromium.launch(executable_path=program, args=OPTIONS)
