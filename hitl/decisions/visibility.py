@@ -80,8 +80,10 @@ def find_shown(pause_id: uuid.UUID, *, by: User) -> Pause:
 
 
 def _find_as_observer(pauses: PauseQuerySet, pause_id: uuid.UUID, by: User) -> Pause:
-    shown = _shown_to(by).filter(pk=pause_id).values("pk")
-    pause = pauses.filter(pk__in=shown).first() if _may(by) else None
+    pause = None
+    if _may(by):
+        shown = _shown_to(by).filter(pk=pause_id).values("pk")
+        pause = pauses.filter(pk__in=shown).first()
     if pause is None:
         raise NotFound("There is no such question.")
     return pause
