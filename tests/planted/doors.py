@@ -82,9 +82,17 @@ FAULTS = [
     Fault(
         "a stranger sees a question",
         "hitl/decisions/visibility.py",
-        "    pause = pauses.visible_to(by).first()\n    if pause is None and _may(by):",
-        "    pause = pauses.first()\n    if pause is None and _may(by):",
+        "    pause = pauses.filter(pk=pause_id).visible_to(by).first()\n",
+        "    pause = pauses.filter(pk=pause_id).first()\n",
         ("tests/hitl/decisions/test_decide.py", "tests/hitl/api/test_pauses.py"),
+        "F4",
+    ),
+    Fault(
+        "a stranger reads a question",
+        "hitl/decisions/visibility.py",
+        "        pause = pauses.filter(pk__in=shown).first()\n",
+        "        pause = pauses.filter(pk=pause_id).first()\n",
+        ("tests/matrix/test_permissions.py",),
         "F4",
     ),
     Fault(
