@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import prefetch_related_objects
 from django.http import HttpResponseBase, JsonResponse
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.utils import (
@@ -169,7 +168,6 @@ class PauseState(APIView):
         pauses = services.open_pauses(order)
         told: dict[str, Any] | None = None
         if pauses:
-            prefetch_related_objects(pauses[:1], "decisions__decided_by")
             asked = PauseOut(pauses[0], context={"by": request.user}).data
             told = {**asked, "also_open": [pause.shown_id for pause in pauses[1:]]}
         # by what is told, too: a child run's question has a log of its own, and a claim lapses

@@ -150,7 +150,7 @@ def name(request: HttpRequest, response: HttpResponse, *, by: Any) -> str | None
     if not looks_at_thread and (named := _told(request, response)) is not None:
         return named
     try:
-        # who asks is looked up where it matters
+        # `by` is read from the database when it is first looked at
         return _found(names, by=by) if names and isinstance(by, User) else None
     except outages.ERRORS:
         return None  # what was asked is answered, and that counts

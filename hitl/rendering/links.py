@@ -11,13 +11,14 @@ from checkpoints import ids
 from checkpoints.models import Thread
 from runs.models import Pause, Run, WorkOrder
 
-NONE = uuid.UUID(int=0)
+PLACE = uuid.UUID(int=0)
+"""Stands for any key in an address."""
 
 
 @cache
 def _around(name: str, prefix: str, root: str) -> tuple[str, str]:
     """What stands before and behind the key in an address of that name, under the server's root."""
-    before, _, behind = reverse(name, args=[NONE]).partition(ids.show(prefix, NONE))
+    before, _, behind = reverse(name, args=[PLACE]).partition(ids.show(prefix, PLACE))
     return before, behind
 
 

@@ -51,7 +51,7 @@ class PauseExtend(APIView):
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         changes.extend(pause_id, by=user_of(request), **body_of(request, ExtendIn))
-        shown = Pause.objects.shown().prefetch_related("decisions__decided_by").get(pk=pause_id)
+        shown = Pause.objects.shown().get(pk=pause_id)
         return Response(PauseOut(shown, context={"whole": True, "by": user_of(request)}).data)
 
 

@@ -77,7 +77,7 @@ def _reached(function: Callable[..., Any]) -> Iterator[tuple[ModuleSource, str, 
         if key in seen:
             continue
         seen.add(key)
-        shapes, names = _bound(code, name)
+        shapes, names = _shapes_and_names(code, name)
         shape = [*shapes]
         for used in names:
             leads = list(_leads(used, code, scope))
@@ -89,7 +89,7 @@ def _reached(function: Callable[..., Any]) -> Iterator[tuple[ModuleSource, str, 
 
 
 @cache
-def _bound(code: ModuleSource, name: str) -> tuple[list[str], list[str]]:
+def _shapes_and_names(code: ModuleSource, name: str) -> tuple[list[str], list[str]]:
     """The shapes of the statements that bind a name, and the names that they use: most are reached
     by many steps.
     """
