@@ -35,7 +35,7 @@ check-rest: .venv/dev .venv/node
 	$(BIN)/python -m tests.house
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python -m tests.languages --check
 
-test: .venv/dev
+test: .venv/dev .venv/node
 	$(BIN)/python -m tests.run $(ARGS)
 
 test-model: .venv/dev
