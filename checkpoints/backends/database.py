@@ -17,6 +17,7 @@ from django.db.models import F, ManyToOneRel, QuerySet
 from checkpoints import store
 from checkpoints.contract.base import (
     PAGE,
+    CheckpointDamaged,
     CheckpointStore,
     CheckpointUnknown,
     Entry,
@@ -81,7 +82,12 @@ class DatabaseStore(CheckpointStore):
         return _kept(_one(self._rows(thread_id), checkpoint_id))
 
     def load(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
-        return store.load(self._row(thread_id, checkpoint_id))
+        try:
+            return store.load(self._row(thread_id, checkpoint_id))
+        except CheckpointDamaged:
+            # where it was pruned meanwhile, that is all there is to say
+            self.get(thread_id, checkpoint_id)
+            raise
 
     def latest(self, thread_id: uuid.UUID) -> StoredCheckpoint | None:
         thread = (

@@ -64,7 +64,7 @@ class FileStore(DocumentStore):
                 for key, note in change.notes.items():
                     _write(_note(place, key), note)
             self._move_head(place, change.head or head, change)
-            for key in change.drop:
+            for key in sorted(change.drop, reverse=True):  # nothing is left that builds on it
                 _note(place, key).unlink(missing_ok=True)
                 (place / f"{key.hex}{BODY}").unlink(missing_ok=True)
 
@@ -101,10 +101,13 @@ class FileStore(DocumentStore):
         return sorted((key for key in keys if before is None or key < before), reverse=True)[:limit]
 
     def _forget(self, thread_id: uuid.UUID) -> None:
-        """The folder stays with its lock, which somebody may be waiting for."""
+        """The folder stays with its lock, which somebody may be waiting for.
+
+        Newest first, and a note before its body: what a reader still finds can be loaded.
+        """
         with _refusals(), self._locked(thread_id) as place:
             (place / "head").unlink(missing_ok=True)
-            for name in _names(place):
+            for name in sorted(_names(place), reverse=True):
                 if name != "lock":
                     (place / name).unlink(missing_ok=True)
 

@@ -295,12 +295,18 @@ def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[s
             f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing "
             "was resumed from it."
         )
-    try:
-        return _checked(checkpoint, before)
-    except CheckpointDamaged:
-        if not _rewritten(checkpoint):
-            raise
-    return _checked(checkpoint)
+    behind: list[tuple[bool, int, str]] | None = None
+    while True:
+        try:
+            return _checked(checkpoint, before)
+        except CheckpointDamaged:
+            before = None
+            if not _rewritten(checkpoint):
+                # a prune may have rewritten one that it builds on, whose body is elsewhere
+                now = [] if checkpoint.is_snapshot else _lineage(checkpoint)
+                if now == behind or not now:
+                    raise
+                behind = now
 
 
 def _rewritten(checkpoint: Checkpoint) -> bool:

@@ -27,7 +27,7 @@ BACKOFF = 0.05
 """Seconds between two attempts; a real client waits longer."""
 SILENCE = 2.0
 """Seconds after which a client takes a connection that says nothing for dead; twice as many behind
-each that said nothing.
+each that said nothing until then.
 """
 HELD = 65_536
 CUTS = ("reset", "half a frame", "closed towards the client", "closed towards the server", "silent")
@@ -155,10 +155,19 @@ class Client:
     async def follow(self) -> None:
         while not self.ended:
             self.attempts += 1
-            before = self.cursor
-            with suppress(OSError, TimeoutError, WebSocketException, httpx.HTTPError, SSEError):
-                await self.attempt()
-            self.patience = SILENCE if self.cursor > before else 2 * self.patience
+            before, silent = self.cursor, False
+            # TimeoutError is an OSError; httpx has its own, which mean no silence
+            with suppress(OSError, WebSocketException, httpx.HTTPError, SSEError):
+                try:
+                    await self.attempt()
+                except TimeoutError:
+                    silent = True
+            if self.cursor > before:
+                self.patience = SILENCE
+            elif (
+                silent
+            ):  # where nobody answers it is cut at once, again and again: that teaches nothing
+                self.patience *= 2
             # as a browser waits before it comes back
             await asyncio.sleep(0 if self.lives == 1 else BACKOFF)
 

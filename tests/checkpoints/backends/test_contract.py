@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,29 @@ def test_a_load_that_prunes_overtake_again_and_again_finds_no_damage(kind, tmp_p
     store.drop_bodies(thread, keys[15:16])
     with pytest.raises(CheckpointDamaged, match="does not match its digest"):
         store.load(thread, keys[-1])
+
+
+@pytest.mark.parametrize("drop", ["prune", "delete"])
+def test_a_reader_between_two_files_that_are_dropped_finds_no_damage(drop, tmp_path, monkeypatch):
+    """The oldest went first: what built on it, and was to go next, was told to be damaged, and
+    stayed so where the process was killed between the two.
+    """
+    store, thread = FileStore(folder=tmp_path / "kept"), uuid.uuid4()
+    states, real = {kept.id: state for kept, state in chain(store, thread, 12)}, Path.unlink
+    looked: list[int] = []
+
+    def unlink(path, missing_ok=False):
+        left = store.history(thread)
+        assert [store.load(thread, kept.id) for kept in left] == [states[kept.id] for kept in left]
+        looked.append(len(left))
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    if drop == "prune":
+        store.prune(thread, keep=2)
+    else:
+        store.delete_thread(thread)
+    assert (looked[0], looked[-1]) == ((12, 3) if drop == "prune" else (12, 0))
 
 
 class ByHistory(MemoryStore):

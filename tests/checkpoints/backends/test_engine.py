@@ -215,6 +215,28 @@ def test_dropping_checkpoints_drops_their_bodies_once_that_is_committed(
     assert {row.pk: store.load(row) for row in left} == {row.pk: states[row.pk] for row in left}
 
 
+def test_a_load_that_a_prune_overtakes_finds_no_damage(on_files, make_order, committing):
+    """The row itself is as it was, and one that it builds on was made a snapshot: the body of the
+    next is gone.
+    """
+    order = drive(make_order("writing-quick"))
+    *_, below, newest = Checkpoint.objects.filter(thread=order.thread_id).order_by("pk")
+    assert not newest.is_snapshot
+    assert not below.is_snapshot
+    state, real = store.load(newest), on_files.get_bodies
+
+    def get_bodies(thread_id, wanted):
+        monkeypatch.undo()
+        with committing():
+            DatabaseStore().prune(order.thread_id, keep=2)
+        return real(thread_id, wanted)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(type(on_files), "get_bodies", lambda _, *what: get_bodies(*what))
+        assert store.load(newest) == state
+    assert not Checkpoint.objects.get(pk=newest.pk).is_snapshot
+
+
 def test_a_run_whose_states_cannot_be_reached_waits_and_is_not_counted_as_lost(
     on_files, make_order, ben
 ):

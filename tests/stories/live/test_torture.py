@@ -66,3 +66,21 @@ def test_all_clients_see_a_run_to_its_end_through_every_failure(beside, own_redi
     assert [client.attempts >= last - client.after for client in following[:2]] == [True, True], (
         "cut at every single event"
     )
+
+
+def test_a_client_that_is_cut_at_once_again_and_again_does_not_wait_longer_for_words():
+    """While no server was there it doubled its patience twenty times a second, to hours; the first
+    silence behind that was its last.
+    """
+
+    class Refused(torture.Client):
+        async def attempt(self) -> None:
+            if self.attempts == 5:
+                raise TimeoutError
+            self.ended = self.attempts == 7
+            if not self.ended:
+                raise ConnectionRefusedError
+
+    client = Refused(port=0, run="", token="", after=0, lives=1)
+    asyncio.run(client.follow())
+    assert client.patience == 2 * torture.SILENCE
