@@ -287,15 +287,14 @@ def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[s
     """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where
     it does not match its digest.
 
-    `before` is its parent's state as this function gave it, where the caller has it: then only the
-    delta is read.
+    `before` is its parent's state as this function gave it: then only the delta is read.
     """
     if checkpoint.schema_version > SCHEMA_VERSION:
         raise CheckpointDamaged(
-            f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing "
-            "was resumed from it."
+            f"{checkpoint.shown_id} was written by a newer version of Waystation. "
+            "Nothing was resumed from it."
         )
-    behind: list[tuple[bool, int, str]] | None = None
+    behind: list[tuple[bool, int, str]] = []
     while True:
         try:
             return _checked(checkpoint, before)
@@ -303,16 +302,13 @@ def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[s
             before = None
             if not _rewritten(checkpoint):
                 # a prune may have rewritten one that it builds on, whose body is elsewhere
-                now = [] if checkpoint.is_snapshot else _lineage(checkpoint)
-                if now == behind or not now:
+                before_that = behind
+                if checkpoint.is_snapshot or (behind := _lineage(checkpoint)) == before_that:
                     raise
-                behind = now
 
 
 def _rewritten(checkpoint: Checkpoint) -> bool:
-    """Whether `rules` has rewritten the row since it was read; then the row at hand is as it is
-    now.
-    """
+    """Whether `rules` has rewritten the row since it was read; then it is read anew."""
     now = Checkpoint.objects.filter(pk=checkpoint.pk).first()
     if now is None or (now.is_snapshot, now.parent_id) == (
         checkpoint.is_snapshot,
