@@ -29,6 +29,14 @@ def id_parameter(name: str, prefix: str, description: str) -> OpenApiParameter:
     )
 
 
+def ids_parameter(name: str, prefix: str, most: int, description: str) -> OpenApiParameter:
+    """Shown ids, with commas between them."""
+    one = ids.pattern(prefix).strip("^$")
+    pattern = f"^{one}(,{one}){{0,{most - 1}}}$"
+    description = f"{description} Up to {most} ids, with commas between them."
+    return OpenApiParameter(name, {"type": "string", "pattern": pattern}, description=description)
+
+
 def number_parameter(name: str, default: int, *, high: int, description: str) -> OpenApiParameter:
     """A whole number, from 0."""
     return OpenApiParameter(

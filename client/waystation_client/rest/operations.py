@@ -282,6 +282,7 @@ def list_pauses(
     *,
     cursor: str | None = None,
     due: Literal["overdue", "today", "week", "none"] | None = None,
+    ids: str | None = None,
     kind: Literal["approval", "input", "tools", "external"] | None = None,
     limit: int | None = None,
     open: bool | None = None,
@@ -304,6 +305,7 @@ def list_pauses(
         query={
             "cursor": cursor,
             "due": due,
+            "ids": ids,
             "kind": kind,
             "limit": limit,
             "open": open,

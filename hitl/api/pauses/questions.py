@@ -17,7 +17,7 @@ from checkpoints import ids
 from checkpoints.database import clock
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
 from hitl.api.pauses.reviews import VotedOut, voted
-from hitl.api.query import asked_by, pages_of, parameters_of
+from hitl.api.query import asked_by, ids_parameter, pages_of, parameters_of
 from hitl.decisions import services, visibility
 from hitl.decisions.reviewers import policy
 from hitl.find.questions import INBOX, inbox_of
@@ -33,6 +33,7 @@ UNSHOWN = (
     *(f"run__work_order__{name}" for name in ("input", "request", "check_command", "delivery")),
 )
 """Columns that a list does not show, and whose reading would take longest: JSON."""
+MOST_NAMED = 50
 WITH = ("decisions__decided_by", "delegations__to_user", "votes__voter", "votes__seat")
 
 
@@ -44,6 +45,7 @@ class Pauses(Paged):
         responses=PauseOut(many=True),
         parameters=[
             OpenApiParameter("open", bool, description="1: only what waits for an answer."),
+            ids_parameter("ids", Pause.PREFIX, MOST_NAMED, "Only these questions."),
             *parameters_of(INBOX),
         ],
         summary="List and search questions, newest first",
@@ -59,6 +61,8 @@ class Pauses(Paged):
             else Pause.objects.visible_to(request.user)
         )
         mine = scopes.own(mine, run__thread__owner=request.user)
+        if named := request.query_params.get("ids"):
+            mine = mine.filter(pk__in=[ids.parse(Pause.PREFIX, one) for one in named.split(",")])
         found = INBOX.among(mine, asked, asker)
         pages = pages_of(INBOX, asked)
         # found first: with all its joins it is planned badly

@@ -278,6 +278,20 @@ def test_open_questions_are_listed_and_answered_ones_only_on_request(ana_api, ur
     assert (found["user_decision"], found["answers"]) == ("approve", [])
 
 
+def test_questions_that_changed_are_read_alone(ana_api, paused, make_order, api, zoe):
+    """Those that one does not see are left out without a word."""
+    first, second = pause_of(paused).shown_id, pause_of(drive(make_order())).shown_id
+
+    def asked(by, *named):
+        return by.get("/api/v1/pauses", {"open": 1, "ids": ",".join(named)})
+
+    assert [found["id"] for found in asked(ana_api, first).json()["results"]] == [first]
+    assert len(asked(ana_api, first, second).json()["results"]) == 2
+    assert asked(api(zoe), first, second).json()["results"] == []
+    for nonsense in ([first + "x"], ["pse_x"], [first, ""], [first] * 51):
+        problem(asked(ana_api, *nonsense), 400, "invalid")
+
+
 def test_an_answer_to_a_damaged_order_is_a_problem_and_no_crash(ana_api, url, paused):
     """C24: said in words, nothing lost, the question stays open."""
     from tests.runs.accidents.losses import damage_head
