@@ -89,7 +89,7 @@ class Desk:
 
         def post(number: int, token: str) -> None:
             due = time.monotonic() + number / rate
-            while due < ends:
+            while max(due, time.monotonic()) < ends:
                 time.sleep(max(0.0, due - time.monotonic()))  # so many a second
                 changes.append(self.answer(token) if number % 2 else self.ask(token))
                 due += POSTERS / rate
