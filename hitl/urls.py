@@ -25,6 +25,7 @@ from hitl.views.threads import checkpoints, log, pages, turns
 app_name = "hitl"
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
+    path("rows", inbox.rows, name="rows"),
     path("several", bulk.several, name="bulk"),
     path("keys", keys.switch, name="keys"),
     path("work-orders/", orders.order_list, name="orders"),

@@ -294,26 +294,19 @@ def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[s
             f"{checkpoint.shown_id} was written by a newer version of Waystation. "
             "Nothing was resumed from it."
         )
-    behind: list[tuple[bool, int, str]] = []
-    while True:
-        try:
-            return _checked(checkpoint, before)
-        except CheckpointDamaged:
-            before = None
-            if not _rewritten(checkpoint):
-                # a prune may have rewritten one that it builds on, whose body is elsewhere
-                before_that = behind
-                if checkpoint.is_snapshot or (behind := _lineage(checkpoint)) == before_that:
-                    raise
+    try:
+        return _checked(checkpoint, before)
+    except CheckpointDamaged:
+        if not _rewritten(checkpoint):
+            raise
+    return _checked(checkpoint)
 
 
 def _rewritten(checkpoint: Checkpoint) -> bool:
     """Whether `rules` has rewritten the row since it was read; then it is read anew."""
     now = Checkpoint.objects.filter(pk=checkpoint.pk).first()
-    if now is None or (now.is_snapshot, now.parent_id) == (
-        checkpoint.is_snapshot,
-        checkpoint.parent_id,
-    ):
+    was = (checkpoint.is_snapshot, checkpoint.parent_id)
+    if now is None or (now.is_snapshot, now.parent_id) == was:
         return False
     for name in REWRITTEN:
         setattr(checkpoint, name, getattr(now, name))
@@ -358,8 +351,14 @@ def _own(checkpoint: Checkpoint) -> Any:
 def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
     """The state, and the bytes of the deltas that led to it."""
     body, older = _own(checkpoint), [] if checkpoint.is_snapshot else _lineage(checkpoint)
-    if bodies.elsewhere(body) or any(bodies.elsewhere(text) for _, _, text in older):
-        body, older = _fetched(body, older)
+    while bodies.elsewhere(body) or any(bodies.elsewhere(text) for _, _, text in older):
+        try:
+            body, older = _fetched(body, older)
+        except CheckpointDamaged:
+            # a prune may have rewritten one that it builds on
+            named, older = older, [] if checkpoint.is_snapshot else _lineage(checkpoint)
+            if older == named:
+                raise
     body = upgrades.current(checkpoint.schema_version, body, is_snapshot=checkpoint.is_snapshot)
     if checkpoint.is_snapshot:
         return _whole(body), 0

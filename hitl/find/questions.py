@@ -196,6 +196,6 @@ INBOX = List(
         OLDEST: ListOrder(prefix=Pause.PREFIX),
     },
     facts=_questions,
-    beside=("after", "past", "hidden", "live", "seen"),
+    beside=("after", "past", "hidden", "live", "seen", "ids"),
     identified={"pse": "pk", "wo": "run__work_order", "thr": "run__thread"},
 )

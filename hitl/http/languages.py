@@ -14,7 +14,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, parse_cookie
 from django.utils import translation
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.translation.trans_real import parse_accept_lang_header
@@ -56,7 +56,19 @@ def middleware(
 
 
 def language_of(request: HttpRequest) -> str:
-    for code in _wanted(request):
+    return _first_known(_chosen(request), request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
+
+
+def language_of_socket(scope: Any) -> str:
+    """The language of the page that opened a socket: browsers send the same headers for both."""
+    headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
+    cookies = parse_cookie("; ".join(value for name, value in headers if name == b"cookie"))
+    accepted = ",".join(value for name, value in headers if name == b"accept-language")
+    return _first_known(cookies.get(settings.LANGUAGE_COOKIE_NAME, ""), accepted)
+
+
+def _first_known(chosen: str, accepted: str) -> str:
+    for code in _wanted(chosen, accepted):
         try:
             return translation.get_supported_language_variant(code)
         except LookupError:
@@ -64,10 +76,10 @@ def language_of(request: HttpRequest) -> str:
     return settings.WAYSTATION_LANGUAGE
 
 
-def _wanted(request: HttpRequest) -> Iterator[str]:
-    if chosen := _chosen(request):
+def _wanted(chosen: str, accepted: str) -> Iterator[str]:
+    if chosen:
         yield chosen
-    for code, _ in parse_accept_lang_header(request.META.get("HTTP_ACCEPT_LANGUAGE", "")):
+    for code, _ in parse_accept_lang_header(accepted):
         if code == "*":
             return
         yield code

@@ -14,7 +14,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine
+import uuid
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
@@ -27,10 +28,12 @@ from checkpoints import ids
 from checkpoints.database import outages
 from checkpoints.database.people import User
 from checkpoints.models import EventKind
+from hitl.http import languages
 from hitl.http.authentication import SUBPROTOCOL, Caller, caller_of, unknown
 from hitl.live import connections, subscriptions
 from hitl.live.backpressure import Gone
 from hitl.live.hub import cursor, hub
+from hitl.live.inbox_feed import InboxNews, Teller
 from hitl.live.outages import AWAY, Outage
 from hitl.live.socket_messages import ProblemOf, SocketTarget, answer
 from hitl.live.subscriptions import Subscription
@@ -316,11 +319,15 @@ class WorkflowConsumer(SubjectConsumer):
 
 
 class InboxConsumer(LiveConsumer):
-    """Sends how many questions wait for this person and which went, now and whenever other ones
-    wait.
+    """Sends which questions wait for this person, now and whenever other ones wait; with `?page`
+    also their rows, in the page's language.
     """
 
     user_id: int
+
+    def __init__(self, problem_of: ProblemOf, tell: Teller | None = None) -> None:
+        super().__init__(problem_of)
+        self.tell = tell
 
     def enter(self, caller: Caller) -> None:
         if caller.scope == Scope.ASK:  # what waits for its person is not its own
@@ -328,16 +335,39 @@ class InboxConsumer(LiveConsumer):
         self.user_id = caller.user.pk
 
     async def pump(self) -> None:
-        # as above
-        async with aclosing(hub().waiting(self.user_id)) as pages:
+        is_page = self.scope["query_string"] == b"page"
+        language = languages.language_of_socket(self.scope) if is_page else ""
+        # a generator, typed as an iterator
+        async with aclosing(
+            hub().waiting(self.user_id, language=language, tell=self.tell)
+        ) as pages:
             async for news in pages:
                 if isinstance(news, Outage):
                     await self.send(text_data=news.message)
-                    continue
-                gone = [ids.show(Pause.PREFIX, pk) for pk in news.gone]
-                await self.send(
-                    text_data=json.dumps({"type": "inbox", "waiting": news.number, "gone": gone})
-                )
+                else:
+                    await self.send(text_data=json.dumps(_message(news, is_page=is_page)))
+
+
+def _message(news: InboxNews, *, is_page: bool) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "type": "inbox",
+        "waiting": news.number,
+        "gone": _shown(news.gone),
+        "new": _shown(news.new),
+        "changed": _shown(news.changed),
+    }
+    if is_page and news.first is not None:
+        message["first"] = [
+            [ids.show(Pause.PREFIX, key), changed_at.isoformat()] for key, changed_at in news.first
+        ]
+    if is_page and news.html:
+        message["html"] = {ids.show(Pause.PREFIX, key): text for key, text in news.html.items()}
+        message["past"] = _shown(news.past)
+    return message
+
+
+def _shown(keys: Iterable[uuid.UUID]) -> list[str]:
+    return [ids.show(Pause.PREFIX, key) for key in keys]
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

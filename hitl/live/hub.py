@@ -23,7 +23,7 @@ from checkpoints.database import outages
 from checkpoints.database.outages import OutageAnswer
 from checkpoints.events import live
 from hitl.live import topics
-from hitl.live.inbox_feed import Inbox, News
+from hitl.live.inbox_feed import Inbox, InboxNews, Teller
 from hitl.live.outages import Outage
 from hitl.live.topics import (
     ASKED_AT_ONCE,
@@ -121,17 +121,21 @@ class Hub:
                 self._topics.pop(thread_id, None)
                 self._left(live.group(thread_id))
 
-    async def waiting(self, user_id: int) -> AsyncGenerator[News | Outage, None]:
-        """How many questions wait for a person and which of them went: now, and whenever other ones
-        wait; and outages, as `follow`.
+    async def waiting(
+        self, user_id: int, *, language: str = "", tell: Teller | None = None
+    ) -> AsyncGenerator[InboxNews | Outage, None]:
+        """What waits for a person: now, and each change, told to pages in a language; and outages,
+        as `follow`.
         """
         self._inbox.watchers += 1
         self._wake()
         try:
             if self._inbox.watchers == 1:
                 await self._join(hints.PAUSES)
-            async for news in self._inbox.news(user_id):
-                yield news
+            # a generator, typed as an iterator
+            async with aclosing(self._inbox.news(user_id, language=language, tell=tell)) as told:
+                async for news in told:
+                    yield news
         finally:
             self._inbox.watchers -= 1
             if self._inbox.watchers == 0:

@@ -7,16 +7,19 @@ from typing import Any
 from django.urls import path, re_path
 
 from hitl.live import consumers, sse
+from hitl.live.inbox_feed import Teller
 from hitl.live.socket_messages import ProblemOf
 
 
-def websockets(problem_of: ProblemOf) -> list[Any]:
-    """`problem_of` says what an error is to a client: it belongs to the layer above."""
+def websockets(problem_of: ProblemOf, tell: Teller | None = None) -> list[Any]:
+    """`problem_of` says what an error is to a client, `tell` what a question is to a page: both
+    belong to layers above.
+    """
     thread: Any = consumers.ThreadConsumer.as_asgi(problem_of=problem_of)
     run: Any = consumers.RunConsumer.as_asgi(problem_of=problem_of)
     chat: Any = consumers.ChatRunConsumer.as_asgi(problem_of=problem_of)
     workflow: Any = consumers.WorkflowConsumer.as_asgi(problem_of=problem_of)
-    inbox: Any = consumers.InboxConsumer.as_asgi(problem_of=problem_of)
+    inbox: Any = consumers.InboxConsumer.as_asgi(problem_of=problem_of, tell=tell)
     other: Any = consumers.NoSuchSocket.as_asgi()
     return [
         path("ws/threads/<thr:thread_id>/stream", thread),

@@ -12,6 +12,7 @@ from django.template import Context
 from django.templatetags import i18n
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, gettext_noop
 
@@ -187,6 +188,12 @@ def counted(number: int) -> str:
     """How many questions wait: `1000+` for as many as are counted, which says that or more."""
     text = str(number)  # of the navigation it is a lazy object, which does not compare
     return f"{text}+" if int(text) >= changes.MOST_COUNTED else text
+
+
+@register.filter
+def live_total(number: int) -> SafeString:
+    """The same where static/js/inbox.js keeps it true."""
+    return format_html("<span data-total>{}</span>", counted(number))
 
 
 @register.filter

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import render
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_safe
 
@@ -37,10 +39,17 @@ ORDERS = {
 }
 SHOWN_OF_OPEN = (
     *SHOWN_OF_ALL,
-    *("kind", "review", "turn", "opened_at", "deadline_at", "claimed_until"),
+    *("kind", "review", "turn", "opened_at", "changed_at", "deadline_at", "claimed_until"),
     *("status", "ways", "labels", "bare", "required_inputs", "calls", "content_digest"),
     *(f"claimed_by__{name}" for name in NAMED_BY),
 )
+MORE_OF_OTHERS = ("outside",)
+"""A row says whom it waits for where that is somebody else."""
+
+
+def open_shown(*more: str) -> PauseQuerySet:
+    """Questions with what a row shows of them. `more` names further columns."""
+    return Pause.objects.select_related(*WHOSE, "claimed_by").only(*SHOWN_OF_OPEN, *more)
 
 
 def waiting_page(
@@ -54,8 +63,7 @@ def waiting_page(
         keys = list(
             order(mine, order.read(after) if after else None).values_list("pk", flat=True)[:limit]
         )
-        pauses = Pause.objects.select_related(*WHOSE, "claimed_by").only(*SHOWN_OF_OPEN, *more)
-        found = pauses.in_bulk(keys)
+        found = open_shown(*more).in_bulk(keys)
         return [found[key] for key in keys if key in found]
 
     return paging.paged(
@@ -76,16 +84,16 @@ def inbox(request: HttpRequest) -> HttpResponse:
     mine = listing.among(seen) if asked or listing.refused else seen
     narrowed = bool(asked.but_for("whose"))
     others = tab == ASKED
-    waiting = waiting_page(mine, here, *(["outside"] if others else []), order=listing.order)
+    waiting = waiting_page(mine, here, *_more(listing), order=listing.order)
     nothing = not waiting.rows and not narrowed and not listing.refused
     order = ORDERS[asked["sort"] or "due"]
-    back = here.only(*FILTERS, "after").to().partition("?")[2]
     several = len(waiting.rows) > 1 and not others
-    rows = QuestionRows(request, KINDS, several=several, others=others, back=back)
+    told = _rows(request, listing, several=several)
     context = {
-        "waiting": [rows.html(pause) for pause in waiting.rows],
+        "waiting": [told.html(pause) for pause in waiting.rows],
         "several": several,
         "page": waiting,
+        "back": _back(listing),
         "total": _total(request, mine, waiting),
         "newest": _newest(mine),
         "news": _asked_after(mine, request.GET.get("seen", "")),
@@ -113,6 +121,26 @@ def inbox(request: HttpRequest) -> HttpResponse:
     return render(request, template, context, status=listing.status)
 
 
+def _more(listing: Listing) -> tuple[str, ...]:
+    return MORE_OF_OTHERS if listing.asked["whose"] == ASKED else ()
+
+
+def _rows(request: HttpRequest, listing: Listing, *, several: bool) -> QuestionRows:
+    return QuestionRows(
+        person(request),
+        KINDS,
+        several=several,
+        others=listing.asked["whose"] == ASKED,
+        token=get_token(request),
+        back=_back(listing),
+    )
+
+
+def _back(listing: Listing) -> str:
+    """The query of the list that an answer leads back to."""
+    return listing.here.only(*FILTERS, "after").to().partition("?")[2]
+
+
 def _elsewhere(user: User, tab: str) -> int:
     """Where nothing is shown, how many questions stand under the other tabs: of the own work where
     nothing waits at all, else of all that waits.
@@ -124,6 +152,29 @@ def _total(request: HttpRequest, mine: PauseQuerySet, page: ListPage[Pause]) -> 
     if not page.cut:
         return len(page.rows)
     return waiting_count(request) if mine is waiting_of(request) else changes.count(mine)
+
+
+@require_safe
+@login_required
+def rows(request: HttpRequest) -> HttpResponse:
+    """The rows of `?ids=`, as the inbox of the same address has them, of those that wait for this
+    person and fit its filters.
+    """
+    try:
+        named = filter(None, request.GET.get("ids", "").split(","))
+        keys = [ids.parse(Pause.PREFIX, one) for one in named]
+    except ValueError as error:
+        return HttpResponse(str(error), status=422, content_type="text/plain")
+    if len(keys) > SHOWN:
+        said = gettext("Ask for up to %(most)s questions at once.") % {"most": SHOWN}
+        return HttpResponse(said, status=422, content_type="text/plain")
+    listing = Listing(request, INBOX)
+    mine = listing.among(inbox_of(person(request), listing.asked, waiting_of(request)))
+    wanted = list(mine.filter(pk__in=keys).values_list("pk", flat=True))
+    found = open_shown(*_more(listing)).filter(pk__in=wanted)
+    told = _rows(request, listing, several=True)
+    lines = format_html_join("", "{}", ((told.html(pause),) for pause in found))
+    return HttpResponse(format_html("<ul>{}</ul>", lines), status=listing.status)
 
 
 def _newest(mine: PauseQuerySet) -> str:

@@ -148,17 +148,24 @@ export function openStream(options) {
 }
 
 /**
- * How many questions wait for the person who is logged in: now, and whenever other ones do.
- * @param {{onCount: (count: number, gone: string[]) => void, onState?: (state: State) => void, look: () => Promise<boolean>, resume?: Resume}} options
+ * Which questions wait for the person who is logged in: now, and whenever other ones do.
+ * @typedef {object} InboxNews
+ * @property {number} waiting
+ * @property {string[]} gone Questions, `pse_…`, that waited for this person a message before and do no longer.
+ * @property {string[]} new Those that wait since.
+ * @property {string[]} changed Those that wait as before, and are not as they were.
+ * @property {[string, string][]} [first] In the first message of a page: the first page of the inbox, with when each of them changed.
+ * @property {Record<string, string>} [html] For a page: rows of what changed, lines of what was answered.
+ * @property {string[]} [past] Of those lines the ones of this person's history.
+ *
+ * @param {{onNews: (news: InboxNews) => void, page?: boolean, onState?: (state: State) => void, look: () => Promise<boolean>, resume?: Resume}} options
  *   `look` is called every 2 s while there is no socket; it tells whether the server answered.
- *   `gone` names questions, `pse_…`, that waited for this person a message before and do no longer; of the hundred oldest, so fetch the
- *   list all the same.
  */
-export function openInbox({ onCount, onState, look, resume }) {
+export function openInbox({ onNews, onState, look, page = false, resume }) {
   const line = new Line({
-    socket: () => new URL("/ws/inbox", location.href),
+    socket: () => new URL(page ? "/ws/inbox?page" : "/ws/inbox", location.href),
     look,
-    take: (message) => { if (message.type === "inbox") onCount(message.waiting, message.gone ?? []); },
+    take: (message) => { if (message.type === "inbox") onNews(message); },
     resume,
     onState,
   });

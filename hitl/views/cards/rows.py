@@ -7,8 +7,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-from django.http import HttpRequest
-from django.middleware.csrf import get_token
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
@@ -25,7 +23,7 @@ from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import name_of
 from hitl.rendering.links import decide_of, place_of
 from hitl.rendering.moments import since, until
-from hitl.views.common import person, risk_words
+from hitl.views.common import risk_words
 from runs.models import Pause, WorkOrder
 from runs.states import PauseKind
 from runs.workflows.sequence import APPROVE
@@ -38,22 +36,25 @@ class QuestionRows:
     """The rows of one page of open questions; what they share is made once.
 
     Args:
+        by: who looks; what somebody else has claimed they do not answer. None is nobody who has.
         kinds: what the page calls each kind.
         several: whether some may be chosen and answered together.
         others: somebody else must answer them, so nothing is answered here.
-        back: the query of the list that an answer leads back to.
+        token: against forgery; without one the page puts it in.
+        back: the query of the list that an answer leads back to; as with the token.
     """
 
     def __init__(
         self,
-        request: HttpRequest,
+        by: User | None,
         kinds: Mapping[str, str],
         *,
         several: bool = False,
         others: bool = False,
+        token: str = "",
         back: str = "",
     ) -> None:
-        self._by, self._kinds, self._others = person(request), kinds, others
+        self._by, self._kinds, self._others = by, kinds, others
         self._several = several
         self._words = {
             name: gettext(words)
@@ -67,7 +68,7 @@ class QuestionRows:
             }.items()
         }
         self._answer = (
-            f'<input type="hidden" name="csrfmiddlewaretoken" value="{get_token(request)}">'
+            f'<input type="hidden" name="csrfmiddlewaretoken" value="{token}">'
             f'<input type="hidden" name="back" value="{escape(back)}">'
         )
         self._tick = lucide("check", size=16, aria_hidden="true")
@@ -79,7 +80,7 @@ class QuestionRows:
         about: WorkOrder | Thread | str = (order.title if order else "") or thread
         child = run.child_name if order else ""
         now = clock.now()
-        holder = pause.claimed_by if pause.claimed_until and pause.claimed_until > now else None
+        holder = held_by(pause)
         key, place = pause.shown_id, escape(place_of(pause))
         name = escape(invisible.plain(about))
         whose = f", {escape(invisible.plain(child))}" if child else ""
@@ -87,7 +88,7 @@ class QuestionRows:
         line = " · ".join(filter(None, self._line(pause, about, child, holder)))
         risk = pause.risk
         parts = [
-            f'<li data-row="{key}">',
+            f'<li data-row="{key}" data-changed="{pause.changed_at.isoformat()}">',
             f'<input type="checkbox" form="several" name="pause" value="{key}" '
             f'aria-label="{self._words["select"] % {"row": name}}">'
             if self._several
@@ -149,9 +150,15 @@ class QuestionRows:
             *_review(pause, holder),
             gettext("waits for %(waits_for)s")
             % {"waits_for": invisible.html(ReviewContext(pause, self._by).who)}
-            if self._others
+            if self._others and self._by is not None
             else "",
         ]
+
+
+def held_by(pause: Pause) -> User | None:
+    """Who has claimed it, while that lasts."""
+    until = pause.claimed_until
+    return pause.claimed_by if until is not None and until > clock.now() else None
 
 
 def _approve(pause: Pause) -> str:

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass
 
 from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -21,7 +22,7 @@ from hitl.models import Decision
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage, RowPosition
 from hitl.views.lists.bar import Listing
-from runs.models import Pause
+from runs.models import Pause, PauseQuerySet
 
 HISTORY = 30
 WHOSE = (
@@ -58,6 +59,22 @@ class Past:
         return RowPosition(self.at, self.decision.pk if self.decision else self.pause.pk)
 
 
+def decisions_shown() -> QuerySet[Decision]:
+    """Answers with what a line shows of them."""
+    return Decision.objects.select_related(
+        "decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE)
+    ).only(
+        *("action", "feedback", "by_name", "for_name", "external", "via", "decided_at"),
+        *(f"{person}__{name}" for person in ("decided_by", "on_behalf_of") for name in NAMED_BY),
+        *(f"pause__{name}" for name in SHOWN_OF_PAST),
+    )
+
+
+def lapses_shown() -> PauseQuerySet:
+    """The same of questions that nobody answered in time."""
+    return Pause.objects.select_related(*WHOSE).only(*SHOWN_OF_PAST)
+
+
 @require_safe
 @login_required
 def history(request: HttpRequest) -> HttpResponse:
@@ -87,14 +104,6 @@ def history_of(
     """
     user = asker.user
     mine = Thread.objects.visible_to(user)
-    answers_shown = Decision.objects.select_related(
-        "decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE)
-    ).only(
-        *("action", "feedback", "by_name", "for_name", "external", "via", "decided_at"),
-        *(f"{person}__{name}" for person in ("decided_by", "on_behalf_of") for name in NAMED_BY),
-        *(f"pause__{name}" for name in SHOWN_OF_PAST),
-    )
-    lapses_shown = Pause.objects.select_related(*WHOSE).only(*SHOWN_OF_PAST)
     order, of_lapses = given.order_of(asked), over.order_of(asked)
 
     def read(after: str, limit: int) -> list[Past]:
@@ -118,8 +127,8 @@ def history_of(
             if closed is not None
         }
         first = sorted(moments, key=lambda key: (moments[key], key), reverse=order.newest)[:limit]
-        in_time = answers_shown.in_bulk([key for key in first if key in at])
-        late = lapses_shown.in_bulk([key for key in first if key not in at])
+        in_time = decisions_shown().in_bulk([key for key in first if key in at])
+        late = lapses_shown().in_bulk([key for key in first if key not in at])
         entries = [
             *(Past(row.pause, row, row.decided_at) for row in in_time.values() if row.pause),
             *(Past(row, None, moments[row.pk]) for row in late.values()),

@@ -5,19 +5,26 @@ below that reaches one of them.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
+import itertools
 import random
 import time
 import uuid
 from contextlib import aclosing, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from channels.layers import get_channel_layer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checkpoints.events import live
+from hitl.decisions.reviewers import watchers
 from hitl.live import hub as hubs
 from hitl.live import inbox_feed, topics
 from hitl.live.hub import Hub
+from hitl.live.inbox_feed import InboxOfPerson
 from hitl.live.topics import Topic
 from project.local_layer import LocalChannelLayer
 from runs import hints
@@ -328,113 +335,125 @@ async def counted(hub, user_id, into):
             into.append(news.number)
 
 
-def listed(count, newest=None):
-    """A list of which only the number matters here."""
-    return inbox_feed.Waiting(
-        count, newest, tuple(uuid.UUID(int=number) for number in range(count))
-    )
+class Desk:
+    """Questions that wait for everybody, as the database would have them, with accidents."""
 
+    def __init__(self):
+        self.waiting, self.changes = {}, set()
+        self.looks, self.counts, self.asked_together, self.fails = 0, 0, 0, ""
 
-async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatch):
-    """F9, F30: of a burst one change; the same again is none."""
-    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
-    found, asked = [listed(1, "a")], []
+    def ask(self):
+        key, at = uuid.uuid4(), dt.datetime.now(dt.UTC)
+        self.waiting[key] = inbox_feed.WaitingRow(None, at)
+        self.changes.add((key, at))
 
-    async def count(user_id):
-        asked.append(user_id)
+    def _meet(self, what):
+        if self.fails == what:
+            raise OSError("away")
+
+    async def read(self, user_ids):
+        self._meet("count")
+        self.counts += len(user_ids)
         await asyncio.sleep(0.002)  # as a database takes its time
-        return found[-1]
+        return {user_id: dict(self.waiting) for user_id in user_ids}, {}
 
-    async def changes():
-        return frozenset(range(len(found)))
+    async def look(self):
+        self._meet("look")
+        self.looks += 1
+        return frozenset(self.changes)
 
+    async def watched(self, keys, people):
+        self.asked_together += 1
+        self._meet("watched")
+        standings = dict.fromkeys(people, watchers.Standing(True, True))
+        rest = dict.fromkeys(("deadline_at", "closed_at", "panel", "open_to_all"))
+        rest |= {"self_approval": None, "team": None, "started_by": None}
+        found = [
+            watchers.WatchedQuestion(
+                pk=key, is_open=True, changed_at=self.waiting[key].changed_at, stage=0, turn=0,
+                owner=0, standings=standings, **rest,
+            )
+            for key in keys
+        ]  # fmt: skip
+        return found, {}
+
+    def behind(self, hub):
+        hub._inbox._read = self.read
+        hub._inbox._changes_of_late = self.look
+        hub._inbox._watched = self.watched
+
+
+@pytest.fixture
+def desk(monkeypatch):
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
+    return Desk()
+
+
+async def test_an_inbox_is_told_when_other_questions_wait(log, layer, desk):
+    """F9, F30: of a burst one change; the same again is none."""
+    desk.ask()
     async with quick() as hub:
-        hub._inbox._read = count
-        hub._inbox._changes_of_late = changes
+        desk.behind(hub)
         tabs: list[list[int]] = [[], []]
         tasks = [asyncio.create_task(counted(hub, 1, tab)) for tab in tabs]
         await asyncio.sleep(0.05)  # what must not happen has the time to
         assert tabs == [[1], [1]]
-        assert len(asked) <= 2, (
-            "two tabs of one person share a count, at the start and when the layer lets them in"
-        )
-        for newest in "bcc":
-            found.append(listed(2, newest))
+        assert desk.counts == 1, "two tabs of one person share a count"
+        for number in (2, 3):
+            desk.ask()
             for _ in range(20):
                 await layer.group_send(hints.PAUSES, {"type": hints.PAUSES_CHANGED})
             await asyncio.sleep(0.06)  # what must not happen has the time to
-        assert tabs == [[1, 2, 2]] * 2
-        assert len(asked) <= 8
+            assert tabs == [[*range(1, number + 1)]] * 2
+        await layer.group_send(hints.PAUSES, {"type": hints.PAUSES_CHANGED})
+        await asyncio.sleep(0.06)  # what must not happen has the time to
+        assert tabs == [[1, 2, 3]] * 2
+        assert (desk.counts, desk.asked_together) == (1, 2)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert hub._tasks == []
 
 
-async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, monkeypatch):
-    """F27, P7: the layer is away; only after a change does anybody count."""
-    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
-    monkeypatch.setattr(inbox_feed, "COUNTS_PER_SECOND", 1_000_000)
+async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, desk, monkeypatch):
+    """F27, P7: the layer is away; each is counted once, and a change is looked at for all."""
+    monkeypatch.setattr(inbox_feed, "TOLD_PER_SECOND", 1_000_000)
     layer.fails = frozenset({"new_channel", "group_add", "receive"})
-    happened, looks, counts = [0], [0], [0]
-
-    async def count(user_id):
-        counts[0] += 1
-        return listed(happened[0])
-
-    async def changes():
-        looks[0] += 1
-        return frozenset(range(happened[0]))
-
     async with quick() as hub:
-        hub._inbox._read = count
-        hub._inbox._changes_of_late = changes
+        desk.behind(hub)
         tabs: list[list[int]] = [[] for _ in range(1000)]
         tasks = [asyncio.create_task(counted(hub, number, tab)) for number, tab in enumerate(tabs)]
         await becomes(lambda: all(tabs))
-        began, looks[0] = time.monotonic(), 0
-        await becomes(lambda: looks[0] >= 3)
-        assert looks[0] <= 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
-        assert counts[0] == 1000, "nothing happened, so nobody counts again"
-        happened[0] = 1
+        began, desk.looks = time.monotonic(), 0
+        await becomes(lambda: desk.looks >= 3)
+        assert desk.looks <= 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
+        desk.ask()
         await becomes(lambda: all(tab == [0, 1] for tab in tabs))
-        assert counts[0] == 2000
+        assert (desk.counts, desk.asked_together) == (1000, 1)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert hub._tasks == []
 
 
-@pytest.mark.parametrize("away", ["count", "look"])
-async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch, away):
+@pytest.mark.parametrize("away", ["count", "look", "watched"])
+async def test_an_inbox_outlives_a_database_that_is_away(log, layer, desk, away):
     """It has changed meanwhile; the first look that succeeds finds so."""
-    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
-    failures, counts, happened = {"count": 0, "look": 0}, [0], [1]
-
-    def fail(what):
-        if what == away and happened[0] == 2 and failures[what] < 3:
-            failures[what] += 1
-            raise OSError("away")
-
-    async def count(user_id):
-        fail("count")
-        counts[0] += 1
-        return listed(happened[0])
-
-    async def changes():
-        fail("look")
-        return frozenset(range(happened[0]))
-
+    desk.ask()
     async with quick() as hub:
-        hub._inbox._read = count
-        hub._inbox._changes_of_late = changes
+        desk.behind(hub)
         seen: list[int] = []
+        desk.fails = away if away == "count" else ""
         task = asyncio.create_task(counted(hub, 1, seen))
-        await becomes(lambda: seen == [1] and counts[0] == 2)  # the first look is over
-        happened[0] = 2
+        await asyncio.sleep(0.12)  # more than one look
+        assert seen == ([] if away == "count" else [1])
+        desk.fails = away
+        desk.ask()
         await layer.group_send(hints.PAUSES, {"type": hints.PAUSES_CHANGED})
-        await becomes(lambda: seen == [1, 2])
-        assert failures[away] == 3
+        await asyncio.sleep(0.12)  # more than one look
+        assert seen == ([] if away == "count" else [1])
+        desk.fails = ""
+        await becomes(lambda: seen == ([2] if away == "count" else [1, 2]))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -477,29 +496,48 @@ async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
     }  # fmt: skip
 
 
-A, B, C, D = (uuid.UUID(int=number) for number in range(4))
+AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "waits", "gone"),
-    [
-        (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(2, C, (A, C)), {A, C}, []),
-        (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(0, None, ()), set(), [A, C]),
-        # pushed out by one that was hidden, and waits
-        (inbox_feed.Waiting(2, C, (B, C)), inbox_feed.Waiting(3, C, (A, B)), {A, B, C}, []),
-        (inbox_feed.Waiting(2, D, (B, D)), inbox_feed.Waiting(3, D, (A, C)), {A, C, D}, [B]),
-        # its deadline was moved: it stands further on
-        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(3, D, (B, C)), {A, B, C}, []),
-        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(2, D, (B, D)), {B, D}, [A]),
-        (inbox_feed.NOTHING, inbox_feed.Waiting(1, A, (A,)), {A}, []),
-    ],
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("count"), st.frozensets(st.integers(0, 5))),
+            st.tuples(st.sampled_from(["waits", "goes"]), st.integers(0, 5)),
+            st.just(("tell", 0)),
+        ),
+        max_size=40,
+    ),
+    st.sampled_from([3, 1000]),
 )
-async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, after, waits, gone):
-    """What is on a further page still waits."""
+def test_who_keeps_what_a_socket_is_told_has_what_waits(moves, kept):
+    """F9: also where it was told late, and where more changed than is remembered."""
+    inbox, one = inbox_feed.Inbox(lambda function: function, lambda _: None), InboxOfPerson(kept)
+    one.count({}, None)
+    have, version, moments = {}, 0, itertools.count()
 
-    async def still(user_id, asked):
-        return waits & set(asked)
+    def row():
+        return inbox_feed.WaitingRow(None, AT + dt.timedelta(seconds=next(moments)))
 
-    inbox = inbox_feed.Inbox(lambda function: function, lambda error: None)
-    inbox._still_waiting = still
-    assert await inbox._gone(1, after, before) == gone
+    for what, about in [*moves, ("tell", 0)]:
+        if what == "count":
+            one.count({uuid.UUID(int=number): row() for number in about}, None)
+        elif what == "tell" and one.version != version:
+            news, version = inbox._told(1, one, version, ""), one.version
+            if news.first is not None:
+                have = dict(news.first)
+            assert not set(news.new) & have.keys()
+            assert {*news.gone, *news.changed} <= have.keys()
+            for key in news.gone:
+                del have[key]
+            known = one.known or {}
+            have |= {key: known[key].changed_at for key in [*news.new, *news.changed]}
+            assert news.number == len(have)
+        elif what != "tell":
+            key = uuid.UUID(int=about)
+            standing = watchers.Standing(what == "waits", True)
+            question: Any = SimpleNamespace(deadline_at=None, changed_at=row().changed_at)
+            one.take(question, key, standing)
+        else:
+            continue
+    assert have == {key: row.changed_at for key, row in (one.known or {}).items()}

@@ -248,15 +248,18 @@ async def test_a_session_among_other_cookies_is_found(url, paused, ana):
     assert await closed_with(url, [(b"cookie", b"sessionid=; a")]) == 4401
 
 
+def told(waiting, *gone):
+    ids = [pause.shown_id for pause in gone]
+    return {"type": "inbox", "waiting": waiting, "gone": ids, "new": [], "changed": []}
+
+
 async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, paused, ana):
     """F9: the same number as the badge, and which question went."""
     pause = await elsewhere(lambda: pause_of(paused))
     async with socket("/ws/inbox", as_ana) as communicator:
-        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
+        assert await receive(communicator, 1) == [told(1)]
         await elsewhere(lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana))
-        assert await receive(communicator, 1) == [
-            {"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}
-        ]
+        assert await receive(communicator, 1) == [told(0, pause)]
 
 
 async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_number(
@@ -272,17 +275,15 @@ async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_
     async with AsyncExitStack() as stack:
         inboxes = [await stack.enter_async_context(socket("/ws/inbox", as_ana)) for _ in range(20)]
         for inbox in inboxes:
-            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
-        looked, stirred = len(statements), hubs.hub()._inbox._changes
+            assert await receive(inbox, 1) == [told(1)]
+        looked, stirred = len(statements), hubs.hub()._inbox._changed
         await becomes(lambda: len(statements) >= looked + 3, seconds=PATIENCE)
-        assert hubs.hub()._inbox._changes == stirred, "nothing changed, so nobody counts"
+        assert hubs.hub()._inbox._changed is stirred, "nothing changed, so nobody counts"
         assert len(set(statements)) == 1, statements
         pause = await elsewhere(lambda: pause_of(paused))
         await elsewhere(lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana))
         for inbox in inboxes:
-            assert await receive(inbox, 1) == [
-                {"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}
-            ]
+            assert await receive(inbox, 1) == [told(0, pause)]
 
 
 def noting(function, statements):

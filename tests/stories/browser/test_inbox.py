@@ -81,6 +81,11 @@ class Desk:
         )
         assert status == 201, answer
 
+    def call(self, wait: dict[str, Any], what: str, *, by: str) -> None:
+        address = f"/api/v1/pauses/{wait['pause_id']}/{what}"
+        status, answer = self.stack.call("POST", address, {}, token=self.token(by))
+        assert status in {200, 201, 204}, answer
+
     def answered_at(self, wait: dict[str, Any]) -> float:
         events = self.stack.call(
             "GET", f"/api/v1/threads/{wait['thread_id']}/events", token=self.token("ana")
@@ -147,29 +152,95 @@ def is_look(url: str) -> bool:
     return re.search(r"/\?(seen=\w+&)?live$", url) is not None
 
 
-def test_a_row_is_closed_before_the_list_comes(desk, open_page):
-    """S0-69, F9: on the socket's word; who answered is told when the list is there, and nothing
-    moves for either.
+def asked_of_server(page: Page) -> list[str]:
+    """What the page asks for from now on, by itself."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url.partition(page_origin(page))[2]))
+    return found
+
+
+def page_origin(page: Page) -> str:
+    return str(page.evaluate("location.origin"))
+
+
+def test_an_open_inbox_is_told_all_and_asks_for_nothing(desk, open_page):
+    """S0-69, F9, P7: who answered, a claim and its end come as rows that are written once for all;
+    the list is fetched by who wants to see it anew.
     """
-    wait, other = desk.ask(), desk.ask()
-    page = open_page("ana", "/")
+    wait, other, third = desk.ask(), desk.ask(), desk.ask()
+    page = open_page("ana", "/", cut=True)
     expect(page.locator(".live")).to_contain_text("Live")
+    row(page, third).get_by_role("checkbox").check()
+    page.mouse.move(0, 0)
     row(page, wait).get_by_role("link", name="Review").focus()  # which scrolls to it
-    before, held = page.evaluate(PLACES), []
-    page.route(is_look, lambda route: held.append(route))
+    before, asked = page.evaluate(PLACES), asked_of_server(page)
     desk.answer(wait)
-    expect(row(page, wait)).to_contain_text("No longer waits for you")
+    expect(row(page, wait)).to_contain_text("Approved · Ben")
     expect(row(page, wait).locator(".button, input:enabled")).to_have_count(0)
     expect(row(page, wait).locator(".main-link")).to_be_focused()
     expect(row(page, other).locator(".button")).to_have_count(2)
     assert page.evaluate(PLACES) == before, "nothing moved"
-    # a page that is not asked tells no routes
-    until(lambda: page.evaluate("true") and held, what="the look that follows")
-    for route in held:
-        route.continue_()
-    page.unroute(is_look)
-    expect(row(page, wait)).to_contain_text("Approved · Ben")
+    history = page.get_by_role("region", name="History")
+    expect(history.locator("li").first).to_contain_text("Approved")
+    expect(history.locator(f"[data-of={wait['pause_id']}]")).to_have_count(1)
+    desk.call(third, "claim", by="ben")
+    expect(row(page, third)).to_contain_text("claimed by Ben")
+    expect(row(page, third).get_by_role("button", name="Approve")).to_have_count(0)
+    expect(row(page, third).get_by_role("checkbox")).to_be_checked()
+    desk.call(third, "release", by="ben")
+    expect(row(page, third).get_by_role("button", name="Approve")).to_have_count(1)
+    expect(row(page, third)).not_to_contain_text("claimed by")
+    desk.ask()
+    expect(page.locator("[data-pill]")).to_contain_text("1 new — show")
     assert page.evaluate(PLACES) == before, "nothing moved"
+    assert asked == []
+    row(page, third).get_by_role("button", name="Approve").click()
+    expect(row(page, third)).to_contain_text("Approved · Ana")
+    page.route(is_look, lambda route: route.abort())
+    page.locator("[data-pill] button").click()
+    expect(page.locator("[data-announce]")).to_contain_text("the list is as it was. Try again.")
+    page.unroute(is_look)
+    page.locator("[data-pill] button").click()
+    expect(page.locator("[data-pill] button")).to_be_hidden()
+    expect(page.locator("[data-row]").filter(has_text=f"of {desk.prefix}?")).to_have_count(2)
+
+
+def test_a_row_stays_as_it_was_read_under_the_pointer(desk, open_page):
+    """P1, S0-69: somebody is about to press its button; what changed shows when they leave it."""
+    wait, other = desk.ask(), desk.ask()
+    page = open_page("ana", "/")
+    expect(page.locator(".live")).to_contain_text("Live")
+    row(page, wait).get_by_role("button", name="Approve").hover()
+    for one in (wait, other):
+        desk.call(one, "claim", by="ben")
+    expect(row(page, other)).to_contain_text("claimed by Ben")
+    expect(row(page, wait)).not_to_contain_text("claimed by Ben")
+    row(page, wait).get_by_role("button", name="Approve").click()
+    expect(row(page, wait).locator(".row-problem")).to_contain_text("claimed")
+    page.get_by_role("heading", name="Inbox").hover()
+    page.evaluate("document.activeElement.blur()")
+    expect(row(page, wait)).to_contain_text("claimed by Ben")
+    expect(row(page, wait).get_by_role("button", name="Approve")).to_have_count(0)
+
+
+def test_an_inbox_with_filters_asks_for_the_rows_that_changed_alone(desk, open_page):
+    wait = desk.ask()
+    page = open_page("ana", f"/?q={desk.prefix}")
+    expect(page.locator(".live")).to_contain_text("Live")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    page.wait_for_load_state("networkidle")
+    asked = asked_of_server(page)
+    stranger = Desk(desk.stack, desk.token, f"{desk.prefix[:3]}zz")
+    count = int(page.locator("[data-count]").inner_text())
+    stranger.ask()
+    expect(page.locator("[data-count]")).to_have_text(str(count + 1))
+    desk.ask()
+    expect(page.locator("[data-pill]")).to_contain_text("1 new — show")
+    desk.call(wait, "claim", by="ben")
+    expect(row(page, wait)).to_contain_text("claimed by Ben")
+    desk.answer(wait)
+    expect(row(page, wait)).to_contain_text("Approved · Ben")
+    assert asked and all(url.startswith("/rows?") for url in asked), asked
 
 
 def test_an_answer_on_one_device_closes_the_question_on_all(desk, open_page):

@@ -146,3 +146,32 @@ def test_what_was_not_answered_with_others_can_be_chosen_again(make_order, ruled
     assert "Look at the other again" in text
     assert f'name="pause" value="{high.shown_id}"' in text
     assert f'name="pause" value="{first.shown_id}"' not in text
+
+
+def test_rows_are_given_alone_to_whom_they_wait_for_and_as_their_list_has_them(
+    make_order, ana, zoe, page
+):
+    """P3: what does not wait for one, or does not fit the filters, is left out without a word."""
+    pause, theirs = pause_of(drive(make_order())), pause_of(drive(make_order(by=zoe, team=None)))
+
+    def asked(**query):
+        named = f"{pause.shown_id},{theirs.shown_id}"
+        return page.get("/rows", {"ids": named, **query})
+
+    told = asked().content.decode()
+    assert re.findall(r'data-row="(\w+)"', told) == [pause.shown_id]
+    assert f'action="/pauses/{pause.shown_id}/decide"' in told
+    assert re.search(r'name="csrfmiddlewaretoken" value="\w+"', told)
+    assert 'name="back" value="risk=normal"' in asked(risk="normal").content.decode()
+    assert "data-row" not in asked(risk="high").content.decode()
+    assert asked(whatever="x").status_code == 422
+    assert page.get("/rows").content == b"<ul></ul>"
+
+
+@pytest.mark.parametrize(
+    "named", ["nonsense", "pse_", "pse_x,", ",".join(["pse_" + "0" * 26] * 51)]
+)
+def test_rows_of_what_is_no_question_or_of_too_many_are_refused_with_words(page, named):
+    answer = page.get("/rows", {"ids": named})
+    assert (answer.status_code, answer["Content-Type"]) == (422, "text/plain")
+    assert answer.content

@@ -1,0 +1,50 @@
+"""Whatever a test of rules leaves behind: what many people are told of questions is what each of
+them is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from checkpoints.database.people import User
+from checkpoints.models import Thread
+from hitl.decisions.deadlines import changes
+from hitl.decisions.reviewers import policy, watchers
+from hitl.models import is_service
+from runs.models import Pause
+
+
+def standings_differ() -> list[str]:
+    """F9, P3: where `watchers` says something else of a person than the queries behind their
+    pages.
+    """
+    people = list(User.objects.all())
+    pauses = list(Pause.objects.all())
+    told, _ = watchers.watched([pause.pk for pause in pauses], [person.pk for person in people])
+    found = []
+    for person in people:
+        waiting = set(changes.inbox(person).values_list("pk", flat=True))
+        threads = set(Thread.objects.visible_to(person).values_list("pk", flat=True))
+        mine = Pause.objects.filter(run__thread__in=threads)
+        takes_part = set(mine.values_list("pk", flat=True))
+        asked = set(policy.asked_of(person).values_list("pk", flat=True))
+        says = {one.pk: one.standings[person.pk] for one in told if person.pk in one.standings}
+        waits = {key for key, standing in says.items() if standing.waits}
+        parts = {key for key, standing in says.items() if standing.takes_part}
+        if waits != waiting:
+            found.append(f"{person}: {waits ^ waiting} in one inbox of the two")
+        if person.is_active and not is_service(person) and parts != takes_part:
+            found.append(f"{person}: {parts ^ takes_part} of one's threads")
+        if person.is_active and not is_service(person) and set(says) != takes_part | asked:
+            found.append(f"{person}: {set(says) ^ (takes_part | asked)} seen by one of the two")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _many_are_told_as_one_is(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if request.node.get_closest_marker("django_db") and not connection.needs_rollback:
+        assert standings_differ() == []
