@@ -150,17 +150,18 @@ class Inbox(Onlooker):
 
     def times(self, change: str) -> list[float]:
         what, _, pause = change.partition(" ")
-        if what == "new" and self._newest:  # such a page counts all that came after one it knows
-            found = bisect_left(self._newest, (pause,))
-            return [at for _, at in self._newest[found : found + 1]]
-        return super().times(change)
+        named = super().times(change)
+        if named or what != "new":
+            return named
+        found = bisect_left(self._newest, (pause,))  # a list that was fetched counts all up to it
+        return [at for _, at in self._newest[found : found + 1]]
 
     def take(self, message: dict[str, Any]) -> None:
         if message.get("type") != "inbox":
             return
         first, self._begun = not self._begun, True
         gone = [f"gone {pause}" for pause in message["gone"]]
-        if "new" not in message:
+        if "new" not in message or ("first" in message and not first):  # more than it can name
             self.fetch_soon(*gone)
         elif not first:
             self.show(*gone, *(f"new {pause}" for pause in message["new"]))
