@@ -37,12 +37,13 @@ BENCHES = (
         "pages",
         "standalone",
         "faces",
+        "desk",
     ),
     *("deadlines", "burst", "idle", "deploys", "peers"),
 )
 
 
-WITHIN = {"faces": "pages.faces"}
+WITHIN = {"faces": "pages.faces", "desk": "pages.desk"}
 """Benches that stand in another's folder."""
 
 

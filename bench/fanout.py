@@ -164,7 +164,7 @@ def _server(server: str) -> Iterator[Stack]:
 
 @contextmanager
 def _watchers(wish: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "bench.watchers"]
+    command = [sys.executable, "-m", "bench.clients.watchers"]
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -21,7 +21,7 @@ from tests.servers.stack import Stack
 TEXT = "word " * 205
 """1 KiB of update."""
 STEPS = int(os.environ.get("BENCH_STEPS", "10"))
-NAP = 0.1
+NAP, STROLL = 0.1, 0.2
 """Seconds."""
 
 
@@ -54,10 +54,16 @@ def nap(state: State, context: Context) -> Outcome:
     return Done()
 
 
+@step("bench.stroll")
+def stroll(state: State, context: Context) -> Outcome:
+    time.sleep(STROLL - time.time() % STROLL)  # an agent that is at it all day
+    return Go(update={"text": f"{context.loop_num} {TEXT}"}, to=context.step)
+
+
 def load() -> None:
     from runs import definitions
 
-    for name in ("noop", "grow", "ask", "stamp", "nap"):
+    for name in ("noop", "grow", "ask", "stamp", "nap", "stroll"):
         definitions.edit_step_template(
             f"bench-{name}", title=name, function=f"bench.{name}", config={}
         )
@@ -69,6 +75,11 @@ def load() -> None:
         steps=[{**endless, "step_template_slug": "bench-grow"}],
         needs_repository=False,
         reducers={"messages": "append"},
+    )
+    definitions.edit_template(
+        "bench-stroll",
+        steps=[{**endless, "step_template_slug": "bench-stroll"}],
+        needs_repository=False,
     )
     definitions.edit_template(
         "bench-naps",

@@ -1,5 +1,5 @@
-"""Many watchers in one process, as cheap as they can be: `python -m bench.watchers` with its wish
-as JSON on stdin; speaks JSON lines.
+"""Many watchers in one process, as cheap as they can be: `python -m bench.clients.watchers` with
+its wish as JSON on stdin; speaks JSON lines.
 
 First `{"open": n}` when all are connected and silent, then, after all events or a time limit, what
 each of them saw.

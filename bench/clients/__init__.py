@@ -1,0 +1,1 @@
+"""Processes of many clients each, which know nothing of Django: a bench starts them."""
