@@ -154,6 +154,11 @@ class Hub:
         threads = sum(topic.watchers for topic in list(self._topics.values()))
         return {"threads": threads, "inboxes": self._inbox.watchers}
 
+    def watching(self, thread_id: uuid.UUID) -> int:
+        """How many follow a thread here now; asked from any thread."""
+        topic = self._topics.get(thread_id)
+        return 0 if topic is None else topic.watchers
+
     def _wake(self) -> None:
         if not self._tasks:
             self._tasks = [
@@ -303,3 +308,8 @@ def watchers() -> Counter[str]:
     for one in list(_hubs.values()):
         found.update(one.watchers)
     return found
+
+
+def watching(thread_id: uuid.UUID) -> int:
+    """How many follow a thread in this process."""
+    return sum(one.watching(thread_id) for one in list(_hubs.values()))

@@ -31,6 +31,7 @@ from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, typed
 from hitl.views.common import person
 from hitl.views.lists.bar import Listing
+from hitl.views.threads import watched
 from runs import phases
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound, readiness, rights
@@ -187,8 +188,12 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
 @login_required
 def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives
-    only the part that changes.
+    only the part that changes, `?live=work` to a page without a question.
     """
+    if request.GET.get("live") == "work":
+        html = watched.order_page(request, order_id, page_of)
+        if html is not None:
+            return HttpResponse(html)
     context = page_of(
         order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict()
     )

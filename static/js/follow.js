@@ -9,11 +9,11 @@ import { openStream } from "./run-stream.js";
 import { stamp, tell } from "./time.js";
 import * as words from "./words.js";
 
-const PAUSE = 120; // events come in bursts: one fetch for all of them
+const PAUSE = 120; // events come in bursts: one fetch for all of them; where many watch the server names a longer time
 const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
 const root = document.querySelector("[data-page]");
 const OURS = 15_000; // an answer that comes so soon after one was sent here is that one
-let stream = null, timer = 0, fetching = false, again = false;
+let stream = null, timer = 0, lookedAt = 0, fetching = false, again = false;
 
 /** Swap what changed between this page and another rendering of it. An unchanged card stays as it is: somebody may be typing in it. */
 function show(fresh) {
@@ -85,16 +85,17 @@ const base = ({ dataset }) => dataset.key.replace(/#$/, "");
 const isSame = (old, next) => (old.dataset.key ? !next.dataset.key?.endsWith("#") && base(old) === (next.dataset.key ?? "") : old.isEqualNode(next));
 
 function refreshSoon() {
-  clearTimeout(timer);
-  timer = setTimeout(refresh, PAUSE);
+  timer ||= setTimeout(refresh, Math.max(PAUSE, lookedAt + Number(root.dataset.every ?? PAUSE) - Date.now()));
 }
 
 async function refresh() {
+  timer = 0;
   if (fetching) { again = true; return; }
   fetching = true;
+  lookedAt = Date.now();
   try {
     const url = new URL(root.dataset.page, location.href); // it may choose a question already
-    url.searchParams.set("live", "");
+    url.searchParams.set("live", root.querySelector("[data-pause]") ? "" : "work"); // which all who watch are shown alike
     const response = await fetch(url, { credentials: "same-origin" });
     if (response.ok) {
       const fresh = read(await response.text());

@@ -65,13 +65,16 @@ def faces(reader: User, root: User, order: WorkOrder, template: str) -> Iterator
     def submitted() -> None:
         services.submit(template, by=reader)
 
+    worked = services.submit(template, by=reader)  # which no worker takes up
+    at_work = f"/work-orders/{worked.shown_id}/"
     page, changed_row = f"/work-orders/{order.shown_id}/", f"/rows?risk=normal&ids={pause.shown_id}"
     for name, calls, queries, act in (
         ("an empty request", 1_800, 1, got("/favicon.ico")),
         ("inbox", 80_000, 9, got("/")),
         ("a changed row of an inbox with filters", 6_000, 4, got(changed_row)),
         ("order page", 60_000, 14, got(page)),
-        ("order page, looked at again", 10_000, 6, got(f"{page}?live")),
+        ("order page with a question, looked at again", 10_000, 6, got(f"{page}?live")),
+        ("order at work, looked at again", 10_000, 6, got(f"{at_work}?live=work")),
         ("list of orders", 60_000, 9, got("/work-orders/")),
         ("REST, open questions", 35_000, 6, got("/api/v1/pauses?open=1", headers=token)),
         ("REST, one question", 9_000, 5, got(f"/api/v1/pauses/{pause.shown_id}", headers=token)),

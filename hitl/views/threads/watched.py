@@ -1,0 +1,100 @@
+"""The page of an order while it works, written once for all who watch it: behind each event they
+all ask for the same.
+
+Shared is what one person who stands to the order as another does is shown too, in the same
+language; it is written without a person, and each gets a token of their own. A page with a question
+is everybody's own.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any, NamedTuple
+
+from django.http import HttpRequest
+from django.middleware.csrf import get_token
+from django.template.loader import render_to_string
+from django.utils.translation import get_language
+
+from hitl.decisions import services, visibility
+from hitl.live import hub
+from hitl.views.common import person
+from runs.models import WorkOrder
+from runs.services import priorities, resubmit
+
+FOR = 1.0
+"""Seconds for which a page is handed on: what no event tells shows by then."""
+EVERY, EACH = 120, 10
+"""Milliseconds between two looks of a page, and how many more for each who watches."""
+TOKEN = "token-of-whoever-is-shown-this"  # noqa: S105  # what stands in its place
+
+
+class _Written(NamedTuple):
+    seq: int
+    at: float
+    html: str
+
+
+_lock = Lock()
+_written: dict[Hashable, _Written] = {}
+_writing: dict[Hashable, Lock] = {}
+
+
+def order_page(
+    request: HttpRequest, order_id: uuid.UUID, page_of: Callable[..., dict[str, Any]]
+) -> str | None:
+    """What `hitl/orders/_order_live.html` shows, but for the way to the next question; None where
+    it is not the same for others. `page_of` as in `hitl.views.orders`.
+
+    Raises NotFound, Http404.
+    """
+    by = person(request)
+    order = services.look_at_order(order_id, by=by)
+    run = order.latest_run
+    if run is None or order.gathering or getattr(order, "waits_for", None):
+        return None
+    if services.open_pauses(order):
+        return None
+    earlier, successor = resubmit.beside(order, by=by)
+    key = (
+        order.pk,
+        request.GET.urlencode(),
+        get_language(),
+        visibility.is_observer(order.thread, by=by),
+        priorities.may_change(order, by),
+        earlier and earlier.pk,
+        successor and successor.pk,
+    )
+    html = _once(key, order, lambda: page_of(order.pk, by=by, query=request.GET.dict()))
+    return None if html is None else html.replace(TOKEN, get_token(request))
+
+
+def _once(key: Hashable, order: WorkOrder, read: Callable[[], dict[str, Any]]) -> str | None:
+    """As somebody else was shown it just now; else written here, while others who want it wait."""
+    with _lock:
+        mine = _writing.setdefault(key, Lock())
+    with mine:
+        now, known = time.monotonic(), _written.get(key)
+        if known is not None and known.seq >= order.thread.last_seq and now - known.at < FOR:
+            return known.html
+        context = read()
+        if context["undo"] or context["pause"]:
+            return None
+        shown = {**context, "csrf_token": TOKEN, "shared": True, "look_every": _pace(order)}
+        html = render_to_string("hitl/orders/_order_live.html", shown)
+        with _lock:
+            for old in [one for one, written in _written.items() if now - written.at > FOR]:
+                del _written[old]
+                _writing.pop(old, None)
+            _written[key] = _Written(context["seq"], now, html)
+        return html
+
+
+def _pace(order: WorkOrder) -> int:
+    """After how many milliseconds a page looks again: with many who watch, all together look as
+    often as the server can bear.
+    """
+    return EVERY + EACH * hub.watching(order.thread_id)
