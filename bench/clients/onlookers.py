@@ -12,7 +12,6 @@ import json
 import re
 import sys
 import time
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import product
@@ -24,14 +23,16 @@ from websockets.exceptions import ConnectionClosed
 
 from bench.clients.watchers import until
 
-INBOX_PAUSE, ORDER_PAUSE = 0.15, 0.12
-"""Seconds, as the scripts have them: between two fetches, and without an event before a fetch."""
+PAUSE = 0.12
+"""Seconds, as follow.js has them: between an event and a fetch, where the server names no longer
+time between two fetches.
+"""
 AT_ONCE = 20
 """Pages that are opened at a time: Daphne refuses a handshake that lasts for five seconds."""
 PATIENCE = 30.0
 """Seconds after the last change, within which all should have been shown it."""
 COUNTED = ("bytes", "fetches", "failed", "closed")
-NEWEST = re.compile(r'data-newest="(pse_\w+)"')
+EVERY = re.compile(r'data-every="(\d+)"')
 
 
 class Onlooker:
@@ -92,10 +93,10 @@ class Onlooker:
 
     def pause(self) -> float:
         """Seconds until the next fetch may begin."""
-        raise NotImplementedError
+        return PAUSE
 
     def read(self, html: str) -> None:
-        """What the page shows though no message told it."""
+        """What the page says beside what it shows."""
 
     def show(self, *changes: str) -> None:
         for change in changes:
@@ -103,9 +104,8 @@ class Onlooker:
 
     def fetch_soon(self, *changes: str) -> None:
         self._awaited += changes
-        if self._timer:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self.pause(), self._begin)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.pause(), self._begin)
 
     def _begin(self) -> None:
         self._timer = None
@@ -136,54 +136,42 @@ class Onlooker:
 
 
 class Inbox(Onlooker):
-    """A message that names what is new brings it; one that does not makes the page fetch."""
+    """A message brings what changed; one that cannot makes the page fetch."""
 
     def __init__(self, wish: dict[str, Any], session: str, http: httpx.AsyncClient) -> None:
         super().__init__(wish, session, http)
         self._begun = False
-        self._newest: list[tuple[str, float]] = []
-        """The last question that was asked, as fetches said, and when they did."""
 
     @property
     def is_open(self) -> bool:
         return self._begun and super().is_open
 
-    def times(self, change: str) -> list[float]:
-        what, _, pause = change.partition(" ")
-        named = super().times(change)
-        if named or what != "new":
-            return named
-        found = bisect_left(self._newest, (pause,))  # a list that was fetched counts all up to it
-        return [at for _, at in self._newest[found : found + 1]]
-
     def take(self, message: dict[str, Any]) -> None:
         if message.get("type") != "inbox":
             return
         first, self._begun = not self._begun, True
-        gone = [f"gone {pause}" for pause in message["gone"]]
-        if "new" not in message or ("first" in message and not first):  # more than it can name
-            self.fetch_soon(*gone)
+        if "first" in message and not first:  # more than it can name
+            self.fetch_soon()
         elif not first:
-            self.show(*gone, *(f"new {pause}" for pause in message["new"]))
-
-    def pause(self) -> float:
-        return max(0.0, self.looked_at + INBOX_PAUSE - time.monotonic())
-
-    def read(self, html: str) -> None:
-        found = NEWEST.search(html)
-        if found and found[1] > max(self._newest, default=("", 0.0))[0]:
-            self._newest.append((found[1], time.time()))
+            self.show(*(f"gone {pause}" for pause in message["gone"]))
+            self.show(*(f"new {pause}" for pause in message["new"]))
 
 
 class Order(Onlooker):
     """Every event makes the page fetch; the badge above it has a socket too, which brings all."""
+
+    every = PAUSE
 
     def take(self, message: dict[str, Any]) -> None:
         if "seq" in message:
             self.fetch_soon(str(message["seq"]))
 
     def pause(self) -> float:
-        return ORDER_PAUSE
+        return max(PAUSE, self.looked_at + self.every - time.monotonic())
+
+    def read(self, html: str) -> None:
+        if found := EVERY.search(html):
+            self.every = int(found[1]) / 1000
 
 
 PAGES: dict[str, type[Onlooker]] = {"inbox": Inbox, "order": Order}

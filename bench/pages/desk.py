@@ -141,7 +141,7 @@ def _order(desk: Desk, sessions: list[str], team: Group, by: User) -> Iterator[d
     page = {
         "page": "order",
         "sockets": [f"/ws/threads/{order.thread.shown_id}/stream?after={after}", "/ws/inbox"],
-        "fetches": f"/work-orders/{order.shown_id}/?live",
+        "fetches": f"/work-orders/{order.shown_id}/?live=work",
     }
     with _onlookers(desk.stack, sessions, page) as onlookers:
         busy = _busy(desk.stack)
