@@ -32,6 +32,7 @@ AT_ONCE = 20
 PATIENCE = 30.0
 """Seconds after the last change, within which all should have been shown it."""
 COUNTED = ("bytes", "fetches", "failed", "closed")
+SEQ = re.compile(r'data-seq="(\d+)"')
 EVERY = re.compile(r'data-every="(\d+)"')
 
 
@@ -95,8 +96,9 @@ class Onlooker:
         """Seconds until the next fetch may begin."""
         return PAUSE
 
-    def read(self, html: str) -> None:
-        """What the page says beside what it shows."""
+    def read(self, html: str, changes: list[str]) -> list[str]:
+        """Those of some changes that a page shows."""
+        return changes
 
     def show(self, *changes: str) -> None:
         for change in changes:
@@ -123,8 +125,7 @@ class Onlooker:
             head = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
             self.bytes += head + response.num_bytes_downloaded
             self.fetches += 1
-            self.show(*changes)
-            self.read(response.text)
+            self.show(*self.read(response.text, changes))
         except httpx.HTTPError:  # the next message makes it fetch again
             self.failed += 1
             self._awaited = changes + self._awaited
@@ -169,9 +170,14 @@ class Order(Onlooker):
     def pause(self) -> float:
         return max(PAUSE, self.looked_at + self.every - time.monotonic())
 
-    def read(self, html: str) -> None:
+    def read(self, html: str, changes: list[str]) -> list[str]:
         if found := EVERY.search(html):
             self.every = int(found[1]) / 1000
+        seq = SEQ.search(html)
+        shown = [one for one in changes if seq is None or int(one) <= int(seq[1])]
+        if len(shown) < len(changes):  # others were shown it a moment before
+            self.fetch_soon(*(one for one in changes if one not in shown))
+        return shown
 
 
 PAGES: dict[str, type[Onlooker]] = {"inbox": Inbox, "order": Order}

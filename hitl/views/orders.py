@@ -191,9 +191,9 @@ def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     only the part that changes, `?live=work` to a page without a question.
     """
     if request.GET.get("live") == "work":
-        html = watched.order_page(request, order_id, page_of)
-        if html is not None:
-            return HttpResponse(html)
+        shared = watched.order_page(request, order_id, page_of)
+        if shared is not None:
+            return shared
     context = page_of(
         order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict()
     )

@@ -14,12 +14,14 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, NamedTuple
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
-from django.template.loader import render_to_string
+from django.template import loader
 from django.utils.translation import get_language
 
+from checkpoints.database.people import User
 from hitl.decisions import services, visibility
+from hitl.http import tracing
 from hitl.live import hub
 from hitl.views.common import person
 from runs.models import WorkOrder
@@ -27,6 +29,14 @@ from runs.services import priorities, resubmit
 
 FOR = 1.0
 """Seconds for which a page is handed on: what no event tells shows by then."""
+AGAIN = 0.25
+"""Seconds for which it is handed on though more happened meanwhile: a page that is behind what it
+was told looks again.
+"""
+RIGHTS_FOR = 5.0
+"""Seconds for which is known whether a person may change an order's priority; who tries is asked
+anew.
+"""
 EVERY, EACH = 120, 10
 """Milliseconds between two looks of a page, and how many more for each who watches."""
 TOKEN = "token-of-whoever-is-shown-this"  # noqa: S105  # what stands in its place
@@ -41,11 +51,12 @@ class _Written(NamedTuple):
 _lock = Lock()
 _written: dict[Hashable, _Written] = {}
 _writing: dict[Hashable, Lock] = {}
+_may_change: dict[tuple[uuid.UUID, int], tuple[float, bool]] = {}
 
 
 def order_page(
     request: HttpRequest, order_id: uuid.UUID, page_of: Callable[..., dict[str, Any]]
-) -> str | None:
+) -> HttpResponse | None:
     """What `hitl/orders/_order_live.html` shows, but for the way to the next question; None where
     it is not the same for others. `page_of` as in `hitl.views.orders`.
 
@@ -64,12 +75,16 @@ def order_page(
         request.GET.urlencode(),
         get_language(),
         visibility.is_observer(order.thread, by=by),
-        priorities.may_change(order, by),
+        _may_prioritise(order, by),
         earlier and earlier.pk,
         successor and successor.pk,
     )
     html = _once(key, order, lambda: page_of(order.pk, by=by, query=request.GET.dict()))
-    return None if html is None else html.replace(TOKEN, get_token(request))
+    if html is None:
+        return None
+    return HttpResponse(
+        html.replace(TOKEN, get_token(request)), headers={tracing.HEADER: run.shown_id}
+    )
 
 
 def _once(key: Hashable, order: WorkOrder, read: Callable[[], dict[str, Any]]) -> str | None:
@@ -78,19 +93,32 @@ def _once(key: Hashable, order: WorkOrder, read: Callable[[], dict[str, Any]]) -
         mine = _writing.setdefault(key, Lock())
     with mine:
         now, known = time.monotonic(), _written.get(key)
-        if known is not None and known.seq >= order.thread.last_seq and now - known.at < FOR:
-            return known.html
+        if known is not None:
+            is_newest = known.seq >= order.thread.last_seq
+            if now - known.at < (FOR if is_newest else AGAIN):
+                return known.html
         context = read()
         if context["undo"] or context["pause"]:
             return None
         shown = {**context, "csrf_token": TOKEN, "shared": True, "look_every": _pace(order)}
-        html = render_to_string("hitl/orders/_order_live.html", shown)
+        html = loader.render_to_string("hitl/orders/_order_live.html", shown)
         with _lock:
             for old in [one for one, written in _written.items() if now - written.at > FOR]:
                 del _written[old]
                 _writing.pop(old, None)
             _written[key] = _Written(context["seq"], now, html)
         return html
+
+
+def _may_prioritise(order: WorkOrder, by: User) -> bool:
+    now, key = time.monotonic(), (order.pk, by.pk)
+    at, may = _may_change.get(key, (-RIGHTS_FOR, False))
+    if now - at >= RIGHTS_FOR:
+        for old in [one for one, (then, _) in list(_may_change.items()) if now - then > RIGHTS_FOR]:
+            _may_change.pop(old, None)
+        may = priorities.may_change(order, by)
+        _may_change[key] = (now, may)
+    return may
 
 
 def _pace(order: WorkOrder) -> int:

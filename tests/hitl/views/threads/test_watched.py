@@ -5,9 +5,11 @@ their own page does.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.template import loader
 from django.test import Client
 
 from hitl.decisions import services
@@ -16,7 +18,7 @@ from hitl.models import Via
 from hitl.views.threads import watched
 from runs.models import WorkOrder
 from runs.services import resubmit
-from tests.conftest import drive, pause_of
+from tests.conftest import drive, fresh, pause_of
 from tests.hitl.live.sockets import write
 from tests.worlds.ruled_order import browser
 from tests.worlds.ruled_order import ruled as ruled
@@ -29,6 +31,7 @@ OWN = re.compile(r'( data-every="\d+"|name="csrfmiddlewaretoken" value="\w+")')
 @pytest.fixture(autouse=True)
 def _nothing_is_known():
     watched._written.clear()
+    watched._may_change.clear()
 
 
 @pytest.fixture
@@ -41,17 +44,17 @@ def told(text: str) -> str:
     return re.sub(r"\s*\n\s*", "\n", OWN.sub("", MORE.sub("", text)))
 
 
-def at_work(make_order, **more) -> WorkOrder:
+def at_work(make_order: Any, **more: Any) -> Any:
     return make_order(**more)
 
 
-def failed(make_order, **more) -> WorkOrder:
+def failed(make_order: Any, **more: Any) -> WorkOrder:
     order = drive(make_order(**more))
     services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=order.created_by)
     return order
 
 
-def begun_again(make_order, **more) -> WorkOrder:
+def begun_again(make_order: Any, **more: Any) -> WorkOrder:
     order = failed(make_order, **more)
     resubmit.again(order.pk, by=order.created_by)
     return order
@@ -95,12 +98,15 @@ def test_it_is_written_once_and_anew_behind_each_event(make_order, ben):
         return real(*args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
-        real = watched.render_to_string
-        patch.setattr(watched, "render_to_string", count)
+        real = loader.render_to_string
+        patch.setattr(loader, "render_to_string", count)
         shown = [browser(one).get(page).content.decode() for one in (ben, ben, ben)]
         assert len(written) == 1
         write(order, "something new")
-        assert "something new" not in shown[0]
+        behind = browser(ben).get(page).content.decode()
+        assert (told(behind), len(written)) == (told(shown[0]), 1)
+        assert f'data-seq="{fresh(order).thread.last_seq - 1}"' in behind, "it says as of when"
+        patch.setattr(watched, "AGAIN", 0.0)
         assert "something new" in browser(ben).get(page).content.decode()
         assert len(written) == 2
         patch.setattr(watched, "FOR", 0.0)
