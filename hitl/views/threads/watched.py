@@ -88,26 +88,42 @@ def order_page(
 
 
 def _once(key: Hashable, order: WorkOrder, read: Callable[[], dict[str, Any]]) -> str | None:
-    """As somebody else was shown it just now; else written here, while others who want it wait."""
+    """As somebody else was shown it just now; else written here. While it is being written, who
+    wants it gets the one before: whoever waits keeps a connection to the database from others.
+    """
     with _lock:
         mine = _writing.setdefault(key, Lock())
-    with mine:
-        now, known = time.monotonic(), _written.get(key)
-        if known is not None:
-            is_newest = known.seq >= order.thread.last_seq
-            if now - known.at < (FOR if is_newest else AGAIN):
-                return known.html
-        context = read()
-        if context["undo"] or context["pause"]:
-            return None
-        shown = {**context, "csrf_token": TOKEN, "shared": True, "look_every": _pace(order)}
-        html = loader.render_to_string("hitl/orders/_order_live.html", shown)
-        with _lock:
-            for old in [one for one, written in _written.items() if now - written.at > FOR]:
-                del _written[old]
-                _writing.pop(old, None)
-            _written[key] = _Written(context["seq"], now, html)
-        return html
+    html = _known(key, order.thread.last_seq, AGAIN)
+    if html is not None or not mine.acquire(blocking=_known(key, 0, FOR) is None):
+        return html or _known(key, 0, FOR)
+    try:
+        html = _known(key, order.thread.last_seq, AGAIN)  # written while this one waited
+        return html or _write(key, read())
+    finally:
+        mine.release()
+
+
+def _known(key: Hashable, seq: int, behind: float) -> str | None:
+    """What was written FOR seconds ago at most, or `behind` where more happened since."""
+    known = _written.get(key)
+    if known is None:
+        return None
+    age = time.monotonic() - known.at
+    return known.html if age < (FOR if known.seq >= seq else behind) else None
+
+
+def _write(key: Hashable, context: dict[str, Any]) -> str | None:
+    if context["undo"] or context["pause"]:
+        return None
+    now, order = time.monotonic(), context["order"]
+    shown = {**context, "csrf_token": TOKEN, "shared": True, "look_every": _pace(order)}
+    html = loader.render_to_string("hitl/orders/_order_live.html", shown)
+    with _lock:
+        for old in [one for one, written in _written.items() if now - written.at > FOR]:
+            del _written[old]
+            _writing.pop(old, None)
+        _written[key] = _Written(context["seq"], now, html)
+    return html
 
 
 def _may_prioritise(order: WorkOrder, by: User) -> bool:
