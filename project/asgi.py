@@ -27,6 +27,7 @@ from hitl.http.incoming import bounded  # noqa: E402  # as above
 from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
 from hitl.live.backpressure import patient  # noqa: E402  # as above
+from hitl.views import orders  # noqa: E402  # as above
 from hitl.views.cards import live_rows  # noqa: E402  # as above
 from project import draining  # noqa: E402  # as above
 from project.doors import guarded, when_asked  # noqa: E402  # as above
@@ -54,7 +55,9 @@ if settings.WAYSTATION_LANGGRAPH:
     door_sockets = [re_path(langgraph_sockets.PATH, guarded(patient(graph_socket), named))]
 pages = draining.with_daphne(traced(bounded(django_application)))
 http: Any = [*streams, *doors, re_path("", pages)]
-sockets = guarded(patient(URLRouter(routing.websockets(exception_handler, live_rows.tell))))
+sockets = guarded(
+    patient(URLRouter(routing.websockets(exception_handler, live_rows.tell, orders.WRITER)))
+)
 sockets = URLRouter([*door_sockets, re_path("", sockets)])
 
 

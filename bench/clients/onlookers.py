@@ -96,9 +96,9 @@ class Onlooker:
         """Seconds until the next fetch may begin."""
         return PAUSE
 
-    def read(self, html: str, changes: list[str]) -> list[str]:
-        """Those of some changes that a page shows."""
-        return changes
+    def read(self, html: str, changes: list[str]) -> None:
+        """Show what a page shows of some changes."""
+        self.show(*changes)
 
     def show(self, *changes: str) -> None:
         for change in changes:
@@ -125,7 +125,7 @@ class Onlooker:
             head = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
             self.bytes += head + response.num_bytes_downloaded
             self.fetches += 1
-            self.show(*self.read(response.text, changes))
+            self.read(response.text, changes)
         except httpx.HTTPError:  # the next message makes it fetch again
             self.failed += 1
             self._awaited = changes + self._awaited
@@ -159,25 +159,38 @@ class Inbox(Onlooker):
 
 
 class Order(Onlooker):
-    """Every event makes the page fetch; the badge above it has a socket too, which brings all."""
+    """Behind events the page is brought, or else fetched; the badge above it has a socket too."""
 
     every = PAUSE
+    brought = False
 
     def take(self, message: dict[str, Any]) -> None:
         if "seq" in message:
-            self.fetch_soon(str(message["seq"]))
+            self._awaited.append(str(message["seq"]))
+        elif message.get("type") == "work":
+            self.brought = message["html"] is not None
+            if self.brought:
+                self._awaited = self._take(message["html"], self._awaited)
+                return
+        if not self.brought and self._awaited:
+            self.fetch_soon()
 
     def pause(self) -> float:
         return max(PAUSE, self.looked_at + self.every - time.monotonic())
 
-    def read(self, html: str, changes: list[str]) -> list[str]:
+    def read(self, html: str, changes: list[str]) -> None:
         if found := EVERY.search(html):
             self.every = int(found[1]) / 1000
+        left = self._take(html, changes)
+        if left:  # others were shown it a moment before
+            self.fetch_soon(*left)
+
+    def _take(self, html: str, changes: list[str]) -> list[str]:
+        """Show those of some changes that a page shows; gives the others."""
         seq = SEQ.search(html)
         shown = [one for one in changes if seq is None or int(one) <= int(seq[1])]
-        if len(shown) < len(changes):  # others were shown it a moment before
-            self.fetch_soon(*(one for one in changes if one not in shown))
-        return shown
+        self.show(*shown)
+        return [one for one in changes if one not in shown]
 
 
 PAGES: dict[str, type[Onlooker]] = {"inbox": Inbox, "order": Order}

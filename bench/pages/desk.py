@@ -140,7 +140,7 @@ def _order(desk: Desk, sessions: list[str], team: Group, by: User) -> Iterator[d
     after = max(events.values_list("seq", flat=True))
     page = {
         "page": "order",
-        "sockets": [f"/ws/threads/{order.thread.shown_id}/stream?after={after}", "/ws/inbox"],
+        "sockets": [f"/ws/threads/{order.thread.shown_id}/stream?after={after}&page", "/ws/inbox"],
         "fetches": f"/work-orders/{order.shown_id}/?live=work",
     }
     with _onlookers(desk.stack, sessions, page) as onlookers:

@@ -38,6 +38,7 @@ from hitl.live.outages import AWAY, Outage
 from hitl.live.socket_messages import ProblemOf, SocketTarget, answer
 from hitl.live.subscriptions import Subscription
 from hitl.live.topics import in_database_thread
+from hitl.live.work_feed import WorkKind, WorkWriter
 from runs.models import Pause
 from runs.security import scopes
 from runs.security.scopes import Scope
@@ -290,14 +291,82 @@ class SubjectConsumer(LiveConsumer):
                     await send({"type": "websocket.send", "text": '{"type": "presence"}'})
                 if page.stirred:
                     self.follows.set()
+                if page.told:
+                    self.told(page.told[-1].seq)
         # who answered last may be the one who ended it, or the one who came too late
         async with self.answering:
             await self.close(code=1000)
 
+    def told(self, seq: int) -> None:
+        """Events were sent, up to this number."""
+
 
 class ThreadConsumer(SubjectConsumer):
+    """The events of a thread; with `&page` its order's page while it works, too: what changed of
+    it, written once for all to whom it is the same.
+    """
+
+    def __init__(self, problem_of: ProblemOf, writer: WorkWriter | None = None) -> None:
+        super().__init__(problem_of)
+        self.writer = writer
+        self.kind: WorkKind | None = None
+        self.seq_told = 0
+        self.more = asyncio.Event()
+        self.brings = False
+
     def find(self, user: User) -> Subscription | None:
         return subscriptions.find_thread(user, self.scope["url_route"]["kwargs"]["thread_id"])
+
+    def enter(self, caller: Caller) -> None:
+        super().enter(caller)
+        self._stand(caller)
+
+    def may_stay(self, caller: Caller) -> bool:
+        self._stand(caller)
+        return super().may_stay(caller)
+
+    def _stand(self, caller: Caller) -> None:
+        if self.writer is not None and b"page" in self.scope["query_string"].split(b"&"):
+            language = languages.language_of_socket(self.scope)
+            self.kind = self.writer.kind_of(caller.user, self.subject.thread_id, language)
+
+    async def pump(self) -> None:
+        if self.kind is not None:  # so that the page fetches nothing behind the first event
+            await self.send(text_data='{"type": "work", "html": ""}')
+        await super().pump()
+
+    def told(self, seq: int) -> None:
+        self.seq_told = seq
+        self.more.set()
+        if self.kind is not None and not self.brings:
+            self.brings = True
+            self._begin(self._bring())
+
+    async def _bring(self) -> None:
+        """Behind what was told, the page that shows it."""
+        version = 0
+        while True:
+            await self.more.wait()
+            self.more.clear()
+            version, html = await self._news(version)
+            if html != "":
+                await self.send(text_data=json.dumps({"type": "work", "html": html}))
+
+    async def _news(self, version: int) -> tuple[int, str | None]:
+        if self.kind is None or self.writer is None:  # not any more
+            return version, None
+        try:
+            return await hub().work.news(
+                self.kind,
+                self.writer,
+                seq=self.seq_told,
+                version=version,
+                watchers=hub().watching(self.subject.thread_id),
+            )
+        # databases raise their clients' own errors; the page fetches what is its own
+        except Exception as error:  # noqa: BLE001
+            logger.warning("could not write an order's page: %s", error)
+            return version, None
 
 
 class RunConsumer(SubjectConsumer):

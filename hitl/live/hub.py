@@ -32,6 +32,7 @@ from hitl.live.topics import (
     Topic,
     in_database_thread,
 )
+from hitl.live.work_feed import WorkFeed
 from runs import hints
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class Hub:
         self._topics: dict[uuid.UUID, Topic] = {}
         self._numbers = NewestNumbers()
         self._inbox = Inbox(in_database_thread, self._note)
+        self.work = WorkFeed(in_database_thread)
         self._outage: OutageAnswer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._channel = ""

@@ -9,13 +9,16 @@ from django.urls import path, re_path
 from hitl.live import consumers, sse
 from hitl.live.inbox_feed import Teller
 from hitl.live.socket_messages import ProblemOf
+from hitl.live.work_feed import WorkWriter
 
 
-def websockets(problem_of: ProblemOf, tell: Teller | None = None) -> list[Any]:
-    """`problem_of` says what an error is to a client, `tell` what a question is to a page: both
-    belong to layers above.
+def websockets(
+    problem_of: ProblemOf, tell: Teller | None = None, writer: WorkWriter | None = None
+) -> list[Any]:
+    """`problem_of` says what an error is to a client, `tell` what a question and `writer` what an
+    order at work is to a page: all belong to layers above.
     """
-    thread: Any = consumers.ThreadConsumer.as_asgi(problem_of=problem_of)
+    thread: Any = consumers.ThreadConsumer.as_asgi(problem_of=problem_of, writer=writer)
     run: Any = consumers.RunConsumer.as_asgi(problem_of=problem_of)
     chat: Any = consumers.ChatRunConsumer.as_asgi(problem_of=problem_of)
     workflow: Any = consumers.WorkflowConsumer.as_asgi(problem_of=problem_of)

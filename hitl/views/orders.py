@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ from hitl.decisions.reviewers import policy
 from hitl.find.orders import ORDERS
 from hitl.forms.pages import WorkOrderForm
 from hitl.http.errors import status_of
+from hitl.live.work_feed import WorkWriter
 from hitl.models import BatchAction, Via
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
@@ -261,6 +263,9 @@ def _parts_of(
         "earlier": earlier,
         "successor": successor,
     }
+
+
+WRITER = WorkWriter(watched.kind_of, partial(watched.write, page_of=page_of))
 
 
 def _places_of(order: WorkOrder, by: User) -> dict[str, Any]:

@@ -13,7 +13,9 @@ const PAUSE = 120; // events come in bursts: one fetch for all of them; where ma
 const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
 const root = document.querySelector("[data-page]");
 const OURS = 15_000; // an answer that comes so soon after one was sent here is that one
+const BROUGHT_WITHIN = 3_000; // behind an event, where the server brings the page
 let stream = null, timer = 0, lookedAt = 0, fetching = false, again = false;
+let brought = false, waited = 0; // whether the server brings what changed while the order works, as it does for all who watch
 
 /** Swap what changed between this page and another rendering of it. An unchanged card stays as it is: somebody may be typing in it. */
 function show(fresh) {
@@ -139,15 +141,35 @@ function tellAnswer({ data, at }) {
   announce(words);
 }
 
+/** What changed of an order at work, "" before anything did; null where the page is this person's own and is fetched. */
+function onWork(html) {
+  clearTimeout(waited);
+  brought = html !== null;
+  if (html === "") return;
+  const fresh = brought ? read(html) : null;
+  if (!fresh || root.querySelector("[data-pause]")) { refreshSoon(); return; }
+  if (Number(fresh.dataset.seq) < Number(root.dataset.seq)) return; // an answer of one's own showed more
+  for (const field of fresh.querySelectorAll("[name=csrfmiddlewaretoken]")) field.value = csrf();
+  show(fresh);
+}
+
+/** Behind an event the page is brought, or fetched. */
+function look() {
+  if (!brought) { refreshSoon(); return; }
+  clearTimeout(waited);
+  waited = setTimeout(() => { brought = false; refreshSoon(); }, BROUGHT_WITHIN);
+}
+
 function onEvent(event) {
   output(event);
   chat.take(event);
   if (event.event === "approval_received" && !event.imported) tellAnswer(event);
-  if (!chat.SPOKEN.has(event.event)) refreshSoon();
+  if (!chat.SPOKEN.has(event.event)) look();
 }
 
 function onState(state) {
   setState(state);
+  if (state !== "live") brought = false;
   chat.tellState(root, state);
   if (state === "live" || state === "polling") presence.stir();
 }
@@ -162,7 +184,7 @@ const csrf = () => document.querySelector("[name=csrfmiddlewaretoken]")?.value ?
 function start() {
   if (root.dataset.terminal === "true") return;
   const { thread, seq } = root.dataset;
-  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onPresence: presence.stir });
+  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onPresence: presence.stir, onWork: root.dataset.order ? onWork : undefined });
   presence.start(stream);
 }
 

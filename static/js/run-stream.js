@@ -100,6 +100,7 @@ export function openStream(options) {
   /** @param {LiveEvent} event */
   const take = (event) => {
     if (event.type === "presence") { call(options.onPresence); return; }
+    if (event.type === "work") { call(options.onWork, event.html); return; }
     if (!Number.isInteger(event.seq) || event.seq <= cursor) return;
     cursor = event.seq;
     over ||= event.run_id === run && TERMINAL.has(event.event);
@@ -109,7 +110,7 @@ export function openStream(options) {
   };
 
   const line = new Line({
-    socket: () => new URL(`/ws/${path}/stream?after=${cursor}`, base),
+    socket: () => new URL(`/ws/${path}/stream?after=${cursor}${options.onWork ? "&page" : ""}`, base),
     events: () => new URL(`/api/v1/${path}/stream`, base),
     poll: () => new URL(`/api/v1/${path}/events?after=${cursor}`, base),
     cursor: () => cursor,

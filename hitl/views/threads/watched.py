@@ -12,17 +12,20 @@ import time
 import uuid
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.template import loader
+from django.utils import translation
+from django.utils.safestring import mark_safe
 from django.utils.translation import get_language
 
 from checkpoints.database.people import User
 from hitl.decisions import services, visibility
 from hitl.http import tracing
 from hitl.live import hub
+from hitl.live.work_feed import SEPARATOR, WorkKind
 from hitl.views.common import person
 from runs.models import WorkOrder
 from runs.services import priorities, resubmit
@@ -42,6 +45,10 @@ EVERY, EACH = 120, 10
 TOKEN = "token-of-whoever-is-shown-this"  # noqa: S105  # what stands in its place
 
 
+PageOf: TypeAlias = Callable[..., dict[str, Any]]
+"""`hitl.views.orders.page_of`."""
+
+
 class _Written(NamedTuple):
     seq: int
     at: float
@@ -54,9 +61,7 @@ _writing: dict[Hashable, Lock] = {}
 _may_change: dict[tuple[uuid.UUID, int], tuple[float, bool]] = {}
 
 
-def order_page(
-    request: HttpRequest, order_id: uuid.UUID, page_of: Callable[..., dict[str, Any]]
-) -> HttpResponse | None:
+def order_page(request: HttpRequest, order_id: uuid.UUID, page_of: PageOf) -> HttpResponse | None:
     """What `hitl/orders/_order_live.html` shows, but for the way to the next question; None where
     it is not the same for others. `page_of` as in `hitl.views.orders`.
 
@@ -64,10 +69,7 @@ def order_page(
     """
     by = person(request)
     order = services.look_at_order(order_id, by=by)
-    run = order.latest_run
-    if run is None or order.gathering or getattr(order, "waits_for", None):
-        return None
-    if services.open_pauses(order):
+    if not _is_shared(order) or order.latest_run is None:
         return None
     earlier, successor = resubmit.beside(order, by=by)
     key = (
@@ -83,8 +85,50 @@ def order_page(
     if html is None:
         return None
     return HttpResponse(
-        html.replace(TOKEN, get_token(request)), headers={tracing.HEADER: run.shown_id}
+        html.replace(SEPARATOR, "").replace(TOKEN, get_token(request)),
+        headers={tracing.HEADER: order.latest_run.shown_id},
     )
+
+
+def _is_shared(order: WorkOrder) -> bool:
+    """Whether its page is the same for others who stand to it alike."""
+    run = order.latest_run
+    return (
+        run is not None
+        and not order.gathering
+        and not getattr(order, "waits_for", None)
+        and not services.open_pauses(order)
+    )
+
+
+def kind_of(user: User, thread_id: uuid.UUID, language: str) -> WorkKind | None:
+    """As whom a person is brought an order's page; None for a thread of its own."""
+    key = WorkOrder.objects.filter(thread=thread_id).values_list("pk", flat=True).first()
+    if key is None:
+        return None
+    try:
+        order = services.look_at_order(key, by=user)
+    except services.NotFound:
+        return None
+    observes = visibility.is_observer(order.thread, by=user)
+    return WorkKind(key, language, observes, _may_prioritise(order, user), user.pk)
+
+
+def write(kind: WorkKind, page_of: PageOf) -> tuple[int, str] | None:
+    """The page, and as of which event; None where each has their own."""
+    by = User.objects.select_related("service_account").filter(pk=kind.by, is_active=True).first()
+    if by is None:
+        return None
+    try:
+        order = services.look_at_order(kind.order_id, by=by)
+        if not _is_shared(order) or any(resubmit.beside(order, by=by)):
+            return None
+        with translation.override(kind.language):
+            context = page_of(kind.order_id, by=by)
+            html = _html(context)
+    except (services.NotFound, Http404):
+        return None
+    return None if html is None else (context["seq"], html)
 
 
 def _once(key: Hashable, order: WorkOrder, read: Callable[[], dict[str, Any]]) -> str | None:
@@ -113,17 +157,24 @@ def _known(key: Hashable, seq: int, behind: float) -> str | None:
 
 
 def _write(key: Hashable, context: dict[str, Any]) -> str | None:
-    if context["undo"] or context["pause"]:
+    now, html = time.monotonic(), _html(context)
+    if html is None:
         return None
-    now, order = time.monotonic(), context["order"]
-    shown = {**context, "csrf_token": TOKEN, "shared": True, "look_every": _pace(order)}
-    html = loader.render_to_string("hitl/orders/_order_live.html", shown)
     with _lock:
         for old in [one for one, written in _written.items() if now - written.at > FOR]:
             del _written[old]
             _writing.pop(old, None)
         _written[key] = _Written(context["seq"], now, html)
     return html
+
+
+def _html(context: dict[str, Any]) -> str | None:
+    if context["undo"] or context["pause"]:
+        return None
+    shared = {"shared": mark_safe(SEPARATOR), "look_every": _pace(context["order"])}  # noqa: S308  # ours
+    return loader.render_to_string(
+        "hitl/orders/_order_live.html", {**context, "csrf_token": TOKEN, **shared}
+    )
 
 
 def _may_prioritise(order: WorkOrder, by: User) -> bool:

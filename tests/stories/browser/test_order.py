@@ -122,6 +122,32 @@ def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
     expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase")
 
 
+def looks_of(page: Page) -> list[str]:
+    """What the page fetches to show itself anew, from now on."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url) if "live" in request.url else None)
+    return found
+
+
+def test_who_watches_an_order_at_work_is_brought_what_happens(stack, open_page):
+    """P7, P9: written once for all who watch; they fetch what is their own, a question."""
+    page, phone = open_page("ana", "/"), open_page("ben", "/", **PHONE)
+    order = make_order(page, stack.folder / "celery")
+    phone.goto(f"/work-orders/{order}/")
+    asked = {device: looks_of(device) for device in (page, phone)}
+    for question, answer in (
+        ("Waiting for Plan Approval", "Approve"),
+        ("Waiting for Implementation Review", ""),
+    ):
+        for device, urls in asked.items():
+            expect(card(device, question)).to_be_visible(timeout=60_000)
+            assert len(urls) <= 3, urls
+            urls.clear()
+        if answer:
+            page.get_by_role("button", name=answer, exact=False).first.click()
+            expect(phone.locator("[data-answered]")).to_contain_text("Ana approved at")
+
+
 def unplug(page: Page) -> None:
     """Something between browser and server lets neither sockets nor streams through."""
     page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
