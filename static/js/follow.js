@@ -87,7 +87,7 @@ const base = ({ dataset }) => dataset.key.replace(/#$/, "");
 const isSame = (old, next) => (old.dataset.key ? !next.dataset.key?.endsWith("#") && base(old) === (next.dataset.key ?? "") : old.isEqualNode(next));
 
 function refreshSoon() {
-  timer ||= setTimeout(refresh, Math.max(PAUSE, lookedAt + Number(root.dataset.every ?? PAUSE) - Date.now()));
+  if (!timer) timer = setTimeout(refresh, Math.max(PAUSE, lookedAt + Number(root.dataset.every ?? PAUSE) - Date.now()));
 }
 
 async function refresh() {

@@ -150,7 +150,7 @@ function renew(id, html) {
   old.replaceWith(row);
   if (row.offsetHeight > height && list.matches(":hover, :focus-within")) { row.replaceWith(old); return; }
   later.delete(id);
-  tell(row);
+  tell(/** @type {any} */ (row));
 }
 
 /** They stand below the rows and move none of them; under somebody's pointer or focus the history stays as it is. */
@@ -158,7 +158,7 @@ function recordAnswers() {
   const history = document.querySelector("[data-history]");
   if (!history || new URLSearchParams(location.search).has("past")) { answers.length = 0; return; }
   if (history.matches(":hover, :focus-within")) return;
-  let list = history.querySelector("ul.rows");
+  let list = /** @type {any} */ (history.querySelector("ul.rows"));
   if (!list) {
     list = document.createElement("ul");
     list.className = "rows card quiet";
@@ -203,7 +203,7 @@ function renewHistory(next) {
 function tellTotal(now) {
   const total = document.querySelector("[data-total]");
   if (total) total.textContent = document.querySelector("[data-count]").textContent;
-  inbox().dataset.inbox = now;
+  inbox().dataset.inbox = String(now);
 }
 
 /** Rows that are not shown: new ones of all pages, some that wait again, or such as moved up from another page. */
@@ -211,7 +211,7 @@ function offer() {
   const news = offered.size + further;
   const pill = document.querySelector("[data-pill]"), words = news ? gettext("%(news)s new — show", { news }) : gettext("The list has changed — show");
   pill.hidden = !news && !moved;
-  pill.dataset.news = news;
+  pill.dataset.news = String(news);
   if (news && pill.firstElementChild.textContent !== words) announce(gettext("%(news)s new in the inbox", { news }));
   pill.firstElementChild.textContent = words;
 }

@@ -25,6 +25,7 @@
  * @property {Record<string, (event: LiveEvent) => void>} [on] Callbacks by kind.
  * @property {(event: LiveEvent) => void} [onEvent] Called for every event.
  * @property {() => void} [onPresence] Other people look at the question, or no longer: ask `present` who.
+ * @property {(html: string | null) => void} [onWork] For the product's own page of an order: what changed of it, "" for nothing yet, null to fetch it.
  * @property {(state: State) => void} [onState]
  * @property {(problem: Problem) => void} [onClosed] Why there will be no more: refused, or given up.
  * @property {Storage | null} [storage] Where the latest checkpoint is remembered; `localStorage` by default.
@@ -100,7 +101,7 @@ export function openStream(options) {
   /** @param {LiveEvent} event */
   const take = (event) => {
     if (event.type === "presence") { call(options.onPresence); return; }
-    if (event.type === "work") { call(options.onWork, event.html); return; }
+    if (event.type === "work") { call(options.onWork, /** @type {any} */ (event).html); return; }
     if (!Number.isInteger(event.seq) || event.seq <= cursor) return;
     cursor = event.seq;
     over ||= event.run_id === run && TERMINAL.has(event.event);
