@@ -5,6 +5,7 @@ is the same, and of it the parts that changed since each was brought the last.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 import uuid
@@ -22,6 +23,10 @@ FORGOTTEN = 60.0
 """Seconds after which a page that nobody has been brought is written from the beginning."""
 SEPARATOR = "<!--part-->"
 """Stands between the parts of a page."""
+_versions = itertools.count(1)
+"""Of all pages together: one that was forgotten and is written anew is newer than any that a socket
+has.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class _Page:
         self.readers = 0
 
     def take(self, written: tuple[int, str] | None) -> None:
-        self.at, self.version = time.monotonic(), self.version + 1
+        self.at, self.version = time.monotonic(), next(_versions)
         self.seq, html = written or (self.seq, "")
         before, texts = self.parts, html.split(SEPARATOR) if written else []
         same = len(before) == len(texts)
@@ -112,9 +117,6 @@ class WorkFeed:
             page.writing = None
 
     def _forget(self) -> None:
-        """Pages that nobody has been brought for a while."""
-        old = time.monotonic() - 60
-        for kind in [
-            one for one, page in self._pages.items() if not page.readers and page.at < old
-        ]:
-            del self._pages[kind]
+        for kind, page in list(self._pages.items()):
+            if not page.readers and page.at < time.monotonic() - FORGOTTEN:
+                del self._pages[kind]

@@ -5,6 +5,7 @@ as far as it changed since.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import uuid
 
@@ -47,6 +48,7 @@ def test_who_is_brought_what_changed_has_the_whole_page(written):
 async def test_it_is_written_once_for_all_and_not_too_often(monkeypatch):
     monkeypatch.setattr(work_feed, "EVERY", 0.1)
     monkeypatch.setattr(work_feed, "EACH", 0.0)
+    monkeypatch.setattr(work_feed, "_versions", itertools.count(1))
     written: list[float] = []
 
     async def make(kind):
@@ -80,6 +82,20 @@ async def test_a_page_that_cannot_be_written_is_told_and_the_next_may_be():
     with pytest.raises(OSError, match="away"):
         await feed.news(KIND, writer, seq=3, version=0, watchers=1)
     assert (await feed.news(KIND, writer, seq=3, version=0, watchers=1))[1] == "page"
+
+
+async def test_a_page_that_was_forgotten_is_brought_whole(monkeypatch):
+    """After a long step; its parts counted as known, and the page stood still."""
+    monkeypatch.setattr(work_feed, "FORGOTTEN", -1.0)
+
+    async def make(kind):
+        return 9, f"begin{SEPARATOR}the rest"
+
+    feed, writer = WorkFeed(lambda _: make), WorkWriter(lambda *_: KIND, lambda kind: None)
+    version, first = await feed.news(KIND, writer, seq=1, version=0, watchers=1)
+    assert not feed._pages
+    assert (await feed.news(KIND, writer, seq=1, version=version, watchers=1))[1] == first
+    assert first == "beginthe rest"
 
 
 async def works(page):
