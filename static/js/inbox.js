@@ -228,6 +228,7 @@ async function showFresh() {
   const { first } = inbox().dataset, pill = document.querySelector("[data-pill]");
   if (first && Number(pill.dataset.news)) { location.assign(first); return; }
   pill.firstElementChild.setAttribute("aria-busy", "true");
+  while (fetching) await new Promise((resolve) => setTimeout(resolve, 50)); // that look began before the click
   const answered = await look();
   pill.firstElementChild.removeAttribute("aria-busy");
   if (!answered || !fresh) { announce(gettext("The server cannot be reached; the list is as it was. Try again.")); return; }
