@@ -30,7 +30,6 @@ from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Vote, name_of
 from hitl.models.outbound import Occasion
-from runs import hints
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed
@@ -170,7 +169,6 @@ def cast(
             pause.run_id,
             [(EventKind.PAUSE_UPDATED, {**event, "feedback": answer.feedback})],
         )
-        hints.pauses_changed_on_commit()
     return vote, votes
 
 

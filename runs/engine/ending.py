@@ -20,7 +20,6 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
-from runs import hints
 from runs.engine import commit, locks
 from runs.engine.drafts.events import Events, created, line
 from runs.models import Pause, Run
@@ -224,8 +223,7 @@ def close_children(run: Run) -> list[Run]:
     if children := locks.below(run):
         asked = Pause.objects.open().filter(run__in=children)
         locks.take(asked, "pk")  # the update would take them as it comes upon them
-        if asked.change(status=PauseStatus.CANCELLED, closed_at=clock.now()):
-            hints.pauses_changed_on_commit()
+        asked.change(status=PauseStatus.CANCELLED, closed_at=clock.now())
     return children
 
 

@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Threa
 from checkpoints.models.fields import SealedTextField
 from checkpoints.state import encryption
 from checkpoints.text import invisible
+from runs import hints
 from runs.models.runs import Person, Run
 from runs.states import NotificationStage, PauseKind, PauseStatus
 from runs.workflows import sequence
@@ -109,10 +110,13 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         )
 
     def change(self, **fields: Any) -> int:
-        """Write what people see of a question, or whom it waits for, and when that was: every
-        writer but that of a new row uses this.
+        """Write what people see of a question, or whom it waits for, and when that was, and tell
+        those who watch: every writer but that of a new row uses this.
         """
-        return self.update(**fields, changed_at=clock.now())
+        changed = self.update(**fields, changed_at=clock.now())
+        if changed:
+            hints.pauses_changed_on_commit()
+        return changed
 
     def change_each(self, pauses: Sequence[Pause], columns: Collection[str]) -> None:
         """As `change`, of rows that this transaction holds: these columns, as they are on these
@@ -122,6 +126,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
             pause.changed_at = clock.now()
         if pauses:
             statements.execute([statements.update(pauses, [*columns, "changed_at"])])
+            hints.pauses_changed_on_commit()
 
     def changed(
         self, *, since: dt.datetime, limit: int

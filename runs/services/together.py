@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import groupby
 
-from runs import hints
 from runs.engine import commit
 from runs.engine.commit.gathering import Closing, Gathering
 from runs.engine.commit.gathering import gather as gather
@@ -67,4 +66,3 @@ def _close(closings: list[Closing]) -> None:
             closed
         ):
             raise NotTogether
-    hints.pauses_changed_on_commit()

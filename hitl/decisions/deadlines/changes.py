@@ -23,7 +23,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.services import check_open
 from hitl.models import Snooze
 from hitl.rendering import paging
-from runs import hints, keyed
+from runs import keyed
 from runs.definitions import due_times
 from runs.models import Pause, PauseQuerySet
 
@@ -189,7 +189,6 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
         **told,
     }
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
-    hints.pauses_changed_on_commit()
     return pause
 
 

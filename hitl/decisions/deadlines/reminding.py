@@ -26,7 +26,6 @@ from hitl.decisions import notifications
 from hitl.decisions.reviewers import policy
 from hitl.models import Snooze
 from hitl.models.outbound import Delivery, Occasion
-from runs import hints
 from runs.definitions import due_times
 from runs.models import Pause, PauseQuerySet
 from runs.services import PauseClosed
@@ -210,7 +209,6 @@ def _write(reminders: Sequence[Reminder]) -> set[uuid.UUID]:
     Snooze.objects.filter(pause__in=[reminder.pause.pk for reminder in told]).delete()
     log.append_each([(one.pause.run.thread_id, one.pause.run_id, one.facts) for one in told])
     notifications.write(message for reminder in told for message in reminder.messages)
-    hints.pauses_changed_on_commit()
     return held
 
 

@@ -24,7 +24,7 @@ from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.decisions.services.pauses import check_open
 from hitl.models import Delegation, Snooze
 from hitl.models.outbound import Occasion
-from runs import hints, keyed
+from runs import keyed
 from runs.models import Pause
 from runs.services import PauseClosed
 
@@ -113,7 +113,6 @@ def _hand_over(pause: Pause, *, by: User, to: User, reason: str) -> None:
         words=f"{policy.name_of(by)} asks you to answer in their place: {reason}",
     )
     _tell(pause, "handed_over", by, to=policy.name_of(to), reason=reason)
-    hints.pauses_changed_on_commit()
 
 
 def take_back(pause_id: uuid.UUID, *, by: User) -> Pause:
@@ -132,7 +131,6 @@ def _take_back(pause: Pause, by: User) -> None:
     if _end(pause, by, now=clock.now()):
         Snooze.objects.filter(pause=pause, person=by).delete()
         _tell(pause, "took_back", by)
-        hints.pauses_changed_on_commit()
 
 
 def _end(pause: Pause, by: User, *, now: dt.datetime) -> int:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from hitl.decisions import claims, services
 from hitl.decisions.deadlines import changes
 from hitl.decisions.services import Answer
+from hitl.live import hub as hubs
 from hitl.live.hub import hub
 from hitl.live.inbox_feed import OLD
 from hitl.models import Via
@@ -22,6 +23,12 @@ from tests.hitl.live.sockets import bearer, elsewhere, receive, socket
 from tests.worlds.deadlines import asked as asked
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_looks_without_a_hint(monkeypatch):
+    """Each change is told; a look every five seconds found those that no hint told of."""
+    monkeypatch.setattr(hubs, "LOOK_EVERY", 3600.0)
 
 
 def inbox(count, *gone, new=(), changed=()):
@@ -63,8 +70,9 @@ async def test_a_new_question_is_named_and_so_is_one_that_changed(asked, ana, be
         assert await receive(communicator, 1) == inbox(0)
         new = await elsewhere(lambda: pause_of(asked()))
         assert await receive(communicator, 1) == inbox(1, new=[new])
-        await elsewhere(lambda: claims.claim(new.pk, by=ben))
-        assert await receive(communicator, 1) == inbox(1, changed=[new])
+        for act in (claims.claim, claims.release):
+            await elsewhere(lambda act=act: act(new.pk, by=ben))
+            assert await receive(communicator, 1) == inbox(1, changed=[new])
 
 
 async def test_a_strangers_inbox_is_told_no_id_of_others(asked, make_order, ana, zoe):

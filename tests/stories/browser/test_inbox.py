@@ -205,6 +205,40 @@ def test_an_open_inbox_is_told_all_and_asks_for_nothing(desk, open_page):
     expect(page.locator("[data-row]").filter(has_text=f"of {desk.prefix}?")).to_have_count(2)
 
 
+def test_a_page_that_was_cut_off_learns_what_it_missed(desk, open_page):
+    """P9: from the first message of its new socket, which says what waits and since when it is so."""
+    wait, other, third = desk.ask(), desk.ask(), desk.ask()
+    page, sockets = open_page("ana", "/", cut=True), []
+    cut = False
+
+    def through(socket: Any) -> None:
+        if cut:
+            socket.close(code=1012)
+        else:
+            socket.connect_to_server()
+            sockets.append(socket)
+
+    page.route_web_socket("**/ws/inbox*", through)
+    page.reload()
+    expect(page.locator(".live")).to_contain_text("Live")
+    page.route(is_look, lambda route: route.abort())
+    cut = True
+    sockets.pop().close(code=1012)
+    expect(page.locator(".live")).not_to_contain_text("Live")
+    desk.answer(wait)
+    desk.call(other, "claim", by="ben")
+    desk.ask()
+    cut = False
+    page.unroute(is_look)
+    expect(page.locator(".live")).to_contain_text("Live", timeout=20_000)
+    expect(row(page, wait).locator(".button")).to_have_count(0)
+    expect(row(page, third).locator(".button")).to_have_count(2)
+    expect(page.locator("[data-pill]")).to_contain_text("1 new — show")
+    page.locator("[data-pill] button").click()
+    expect(row(page, wait)).to_have_count(0)
+    expect(row(page, other)).to_contain_text("claimed by Ben")
+
+
 def test_a_row_stays_as_it_was_read_under_the_pointer(desk, open_page):
     """P1, S0-69: somebody is about to press its button; what changed shows when they leave it."""
     wait, other = desk.ask(), desk.ask()
