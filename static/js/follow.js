@@ -141,12 +141,12 @@ function tellAnswer({ data, at }) {
   announce(words);
 }
 
-/** What changed of an order at work, "" before anything did; null where the page is this person's own and is fetched. */
+/** What changed of an order at work, "" before anything did; null where the page is this person's own and is fetched. One or the other comes behind each event. */
 function onWork(html) {
   clearTimeout(waited);
-  brought = html !== null;
+  brought = true;
   if (html === "") return;
-  const fresh = brought ? read(html) : null;
+  const fresh = html === null ? null : read(html);
   if (!fresh || root.querySelector("[data-pause]")) { refreshSoon(); return; }
   if (Number(fresh.dataset.seq) < Number(root.dataset.seq)) return; // an answer of one's own showed more
   for (const field of fresh.querySelectorAll("[name=csrfmiddlewaretoken]")) field.value = csrf();
