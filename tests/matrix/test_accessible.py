@@ -80,7 +80,7 @@ def _pages(world: World) -> Iterator[Shown]:
     """Each address in the state in which it has most to show, or in several."""
     of_admin = {path: admin for path, _, admin in served()}
     for path, address in sorted(ADDRESSES.items()):
-        if "GET" not in address.methods or path.startswith(REST):
+        if "GET" not in address.methods or path.startswith(REST) or path in PARTS:
             continue
         for state in STATES if path in EACH else ("paused", "failed", "completed"):
             url, present = fill(world, path, state)
@@ -98,7 +98,7 @@ def _pages(world: World) -> Iterator[Shown]:
 
 STANDS = re.compile(r"/admin/($|auth/user/|runs/pause/|checkpoints/thread/)")
 """Pages of the admin that stand for all."""
-PARTS = {"admin/search/"}
+PARTS = {"admin/search/", "rows"}
 """No pages: what a page puts into itself."""
 ASKED = {
     "/api/schema/": "application/vnd.oai.openapi",
