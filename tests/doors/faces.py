@@ -67,7 +67,10 @@ def faces(reader: User, root: User, order: WorkOrder, template: str) -> Iterator
 
     worked = services.submit(template, by=reader)  # which no worker takes up
     at_work = f"/work-orders/{worked.shown_id}/"
-    page, changed_row = f"/work-orders/{order.shown_id}/", f"/rows?kind=approval&ids={pause.shown_id}"
+    page, changed_row = (
+        f"/work-orders/{order.shown_id}/",
+        f"/rows?kind=approval&ids={pause.shown_id}",
+    )
     for name, calls, queries, act in (
         ("an empty request", 1_800, 1, got("/favicon.ico")),
         ("inbox", 80_000, 9, got("/")),
