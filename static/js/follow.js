@@ -144,6 +144,7 @@ function tellAnswer({ data, at }) {
 /** What changed of an order at work, "" before anything did; null where the page is this person's own and is fetched. One or the other comes behind each event. */
 function onWork(html) {
   clearTimeout(waited);
+  waited = 0;
   brought = true;
   if (html === "") return;
   const fresh = html === null ? null : read(html);
@@ -155,9 +156,8 @@ function onWork(html) {
 
 /** Behind an event the page is brought, or fetched. */
 function look() {
-  if (!brought) { refreshSoon(); return; }
-  clearTimeout(waited);
-  waited = setTimeout(() => { brought = false; refreshSoon(); }, BROUGHT_WITHIN);
+  if (!brought) refreshSoon();
+  else if (!waited) waited = setTimeout(() => { waited = 0; brought = false; refreshSoon(); }, BROUGHT_WITHIN);
 }
 
 function onEvent(event) {
