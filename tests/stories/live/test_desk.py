@@ -68,4 +68,5 @@ async def test_nobody_misses_a_question_and_nobody_is_told_twice(stack, token):
     await becomes(lambda: not any(wanted - one.keys() for one in told), seconds=20)
     for one in people:
         one.cancel()
+    await asyncio.gather(*people, return_exceptions=True)
     assert [{what: one[what] for what in wanted if one[what] != 1} for one in told] == [{}] * PEOPLE
