@@ -406,7 +406,6 @@ class InboxConsumer(LiveConsumer):
     async def pump(self) -> None:
         is_page = self.scope["query_string"] == b"page"
         language = languages.language_of_socket(self.scope) if is_page else ""
-        # a generator, typed as an iterator
         async with aclosing(
             hub().waiting(self.user_id, language=language, tell=self.tell)
         ) as pages:

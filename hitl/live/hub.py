@@ -134,7 +134,6 @@ class Hub:
         try:
             if self._inbox.watchers == 1:
                 await self._join(hints.PAUSES)
-            # a generator, typed as an iterator
             async with aclosing(self._inbox.news(user_id, language=language, tell=tell)) as told:
                 async for news in told:
                     yield news

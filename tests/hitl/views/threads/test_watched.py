@@ -132,6 +132,18 @@ def test_each_gets_a_token_of_their_own_that_counts(make_order, ana, ben):
     assert [answer.status_code for answer in answers] == [302, 302, 403]
 
 
+def test_what_an_agent_wrote_is_given_nobodys_token(make_order, ben):
+    """A link or a line that held what stands for the token was given that of its reader."""
+    order = make_order(title=f"Look at {watched.TOKEN} and {watched.TOKEN}")
+    write(order, f"https://example.org/?{watched.TOKEN}")
+    shown = browser(ben).get(f"/work-orders/{order.shown_id}/?live=work").content.decode()
+    tokens = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', shown)
+    assert tokens
+    assert sum(shown.count(token) for token in set(tokens)) == len(tokens)
+    assert shown.count("&lt;token&gt;") >= 3
+    assert watched.TOKEN not in shown
+
+
 def test_who_lost_the_right_between_two_looks_is_shown_nothing(make_order, ben, zoe, team):
     """P3."""
     order = make_order()
