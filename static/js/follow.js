@@ -102,7 +102,7 @@ async function refresh() {
     if (response.ok) {
       const fresh = read(await response.text());
       if (fresh) show(fresh);
-      if (fresh && Number(fresh.dataset.seq) < stream?.cursor) refreshSoon(); // others were shown it a moment before
+      if (fresh && !brought && Number(fresh.dataset.seq) < stream?.cursor) refreshSoon(); // others were shown it a moment before
     }
   } catch { /* the connection's state says it; the next event or poll tries again */ } finally {
     fetching = false;
