@@ -4,8 +4,11 @@ in a second.
 
 from __future__ import annotations
 
+import cProfile
+import gc
 import multiprocessing
 import os
+import pstats
 import queue
 import statistics
 import threading
@@ -23,6 +26,7 @@ from bench.workload import STEPS, Floor, figure
 from runs import services
 from runs.engine.advance import advance
 from runs.models import Run
+from runs.tasks import take_up
 
 
 def measure() -> Iterator[dict[str, Any]]:
@@ -52,6 +56,7 @@ def measure() -> Iterator[dict[str, Any]]:
         ratio=commit / bare,
         bar=2.0,
     )
+    yield from called()
     yield from written()
     yield from cpu()
     for threads, processes in ((8, 1), (64, 1), (64, 2)):
@@ -82,6 +87,27 @@ def beside(floor: Floor, measurement: Callable[[], float]) -> tuple[float, float
     before = floor.sample(100)
     value = measurement()
     return (before + floor.sample(100)) / 2, value
+
+
+def called() -> Iterator[dict[str, Any]]:
+    """Calls of functions per step of one run in this process, which no other work changes."""
+    for _ in range(2):  # the first one fills what a process keeps
+        few, many = (calls(order(times)) for times in (STEPS, 3 * STEPS))
+    each = (many - few) / (2 * STEPS)
+    yield figure("calls of functions per step", each, "", bar=900)
+    yield figure("calls of functions per run, beside its steps", few - each * STEPS, "")
+
+
+def calls(run: UUID) -> int:
+    """Calls of functions, in Python or C, of taking up a run."""
+    profile = cProfile.Profile()
+    gc.disable()  # what it finds to finish is no step's call
+    try:
+        profile.runcall(take_up, str(run))
+    finally:
+        gc.enable()
+    told: Any = pstats.Stats(profile)
+    return int(told.total_calls)
 
 
 def written() -> Iterator[dict[str, Any]]:
@@ -166,9 +192,9 @@ def counters() -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def order() -> UUID:
+def order(times: int = STEPS) -> UUID:
     user = User.objects.get(username="bench")
-    made = services.submit("bench-steps", by=user).latest_run_id
+    made = services.submit("bench-steps", by=user, input={"times": times}).latest_run_id
     assert made is not None
     return made
 

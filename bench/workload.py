@@ -27,7 +27,7 @@ NAP, STROLL = 0.1, 0.2
 
 @step("bench.noop")
 def noop(state: State, context: Context) -> Outcome:
-    if context.loop_num >= state.get("times", STEPS):
+    if context.loop_num >= context.order.input.get("times", STEPS):
         return Done(update={"text": TEXT})
     return Go(update={"text": f"{context.loop_num} {TEXT}"}, to=context.step)
 

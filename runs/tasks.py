@@ -128,13 +128,17 @@ def take_up(run_id: str) -> None:
     for wanted, queue in wake:
         send(wanted, queue)
     if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
-        for thread_id in (
-            QueuedTurn.objects.due()
-            .filter(thread__runs=uuid.UUID(run_id))
-            .values_list("thread", flat=True)[:1]
-        ):
-            send_next_turn(thread_id)
+        for turn in _due_behind.get(uuid.UUID(run_id)):
+            send_next_turn(turn.thread_id)
     return None
+
+
+_due_behind = Prepared(
+    lambda run_id: QueuedTurn.objects.due().filter(thread__runs=run_id)[:1], uuid.UUID
+)
+"""What waits for its turn on the thread of a run that has ended: asked behind each, and nearly
+always nothing.
+"""
 
 
 @shared_task(ignore_result=True)

@@ -71,9 +71,9 @@ class _ClockReading:
     """What is to be added to this host's clock."""
     at: float
     """On the monotonic clock."""
-    base: float
+    base: float | None
     """This host's clock less the monotonic one; another base later means that somebody has set the
-    clock.
+    clock. None where the database's clock is this host's, wherever that is set to.
     """
 
 
@@ -113,7 +113,7 @@ def offset() -> dt.timedelta:
     Asks nobody, so a process that has never asked the time gives nothing.
     """
     last = _last
-    if last is None or (not last.offset and connection.vendor != "postgresql"):
+    if last is None or last.base is None:
         return NONE
     was_set = _base() - last.base
     return last.offset if abs(was_set) < NEAR else last.offset - dt.timedelta(seconds=was_set)
@@ -133,7 +133,7 @@ def _look() -> dt.datetime | None:
     """
     global _last
     if connection.vendor != "postgresql":
-        _last = _ClockReading(NONE, time.monotonic(), _base())
+        _last = _ClockReading(NONE, time.monotonic(), None)
         return timezone.now()
     if not _may_ask():
         return None

@@ -3,6 +3,7 @@ the row or in a backend.
 """
 
 from checkpoints.contract.base import CheckpointDamaged, Entry, StoreUnavailable
+from checkpoints.store.blobs import blobs_of, content_of, get_blob, put_blob, put_blobs
 from checkpoints.store.rows import (
     DIGEST,
     ITEMS,
@@ -10,15 +11,10 @@ from checkpoints.store.rows import (
     REWRITTEN,
     SNAPSHOT_EVERY,
     StateLocked,
-    blobs_of,
     build,
-    content_of,
     entry_of,
-    get_blob,
     insert,
     load,
-    put_blob,
-    put_blobs,
     references,
     rewrite,
     save,

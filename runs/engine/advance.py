@@ -66,11 +66,30 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     That is the run itself where it has more to do, the child runs it has started, the parent whose
     last child it was. None of them where another worker has it: being told twice is normal.
     """
+    ends, wake = time.monotonic() + budget, []
+    while (held := _stretch(run_id, ends=ends)) is not None:
+        wake += held.wake
+        if not held.passed:
+            break
+        if not _may_stay(ends) or held.passed != held.run.queue:
+            wake.append((run_id, held.passed))
+            break
+    return wake
+
+
+def _may_stay(ends: float) -> bool:
+    """Whether this worker goes on with the run at a step boundary."""
+    return time.monotonic() < ends and not (stopping() or body_process.is_spoiled())
+
+
+def _stretch(run_id: uuid.UUID, *, ends: float) -> ClaimedRun | None:
+    """Take steps of a run until it waits, ends or its time slice is over; None where it may not be
+    claimed.
+    """
     held = _read(run_id)
     if held is None or code_changes.hold(held):
-        return []
-    ends = time.monotonic() + budget
-    ids = {"run_id": held.run.shown_id, "thread_id": held.run.thread.shown_id}
+        return None
+    ids = {"run_id": held.shown_id, "thread_id": held.shown_thread_id}
     with lease.renewed(run_id), about.work(**ids, scrub=held.scrub):
         try:
             if places.claim(held) if held.limited else record.claim(held):
@@ -79,7 +98,7 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
             logger.info("stopped work: %s", reason)
     if held.limited:
         held.wake += places.let_go(held)
-    return held.wake
+    return held
 
 
 def _work(held: ClaimedRun, *, ends: float) -> None:
@@ -165,8 +184,7 @@ def _do_step(held: ClaimedRun, *, ends: float) -> bool:
         return False
     try:
         if not isinstance(outcome, Exception):
-            stay = time.monotonic() < ends and not (stopping() or body_process.is_spoiled())
-            return _record(held, outcome, stay=stay)
+            return _record(held, outcome, stay=_may_stay(ends))
     except (
         codec.NotJson,
         reducers.MergeFailed,

@@ -248,7 +248,7 @@ def ask(held: ClaimedRun, question: Question) -> Pause:
         _passing(settings.WAYSTATION_PASSES)(pause.pk, passes)
         if not question.sleeps:
             to = outcome.actions[sequence.APPROVE]
-            held.wake.append((held.run.pk, sequence.queue_of(held.steps, to)))
+            held.passed = sequence.queue_of(held.steps, to)
         return pause
     hints.pauses_changed_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from checkpoints.database import clock
@@ -96,11 +97,12 @@ def _misshapen(outcome: Any) -> str:
     if report is not None and not isinstance(report, Report):
         return _other("report", report, "a Report")
     for part in filter(None, (outcome, report)):
-        for name in TEXTS:
-            if not isinstance(getattr(part, name, ""), str):
+        texts, named_parts = _parts(type(part))
+        for name in texts:
+            if not isinstance(getattr(part, name), str):
                 return _other(name, getattr(part, name), "a text")
-        for name, kind in NAMED.items():
-            named = getattr(part, name, {})
+        for name, kind in named_parts.items():
+            named = getattr(part, name)
             if not isinstance(named, Mapping):
                 return _other(name, named, "an object")
             for key, value in named.items():
@@ -118,6 +120,16 @@ def _misshapen(outcome: Any) -> str:
             if len(name) > LONGEST_NAME:
                 return f"names an action or a phase with more than {LONGEST_NAME} characters"
     return ""
+
+
+@lru_cache(maxsize=256)
+def _parts(kind: type) -> tuple[list[str], dict[str, type | tuple[type, ...]]]:
+    """The texts and the objects, with the types of their values, among the fields of a class."""
+    names = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    return (
+        [name for name in TEXTS if name in names],
+        {name: NAMED[name] for name in NAMED if name in names},
+    )
 
 
 def _other(name: str, value: Any, wanted: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 from django.conf import settings
@@ -435,7 +436,7 @@ class Run(ids.HasShownId, models.Model):
     def __str__(self) -> str:
         return self.shown_id
 
-    @property
+    @cached_property
     def frozen(self) -> Definition:
         """Its definition, without a query where this process has seen it before."""
         return Definition.known(self.definition_id)

@@ -57,6 +57,7 @@ def write(
         fence=fence,
         fields=fields,
         facts=texts,
+        told_size=sum([len(text) for _, text in texts]),
         at=at,
         checkpoint=checkpoint,
     )
@@ -110,8 +111,7 @@ def write_gathered(commits: Sequence[NotedCommit]) -> bool:
 def _announce(write: Write, told: list[log.Envelope]) -> None:
     """Tell those who watch, once the transaction commits."""
     if told:
-        size = sum(len(text) for _, text in write.facts)
-        live.hint_on_commit(write.thread_id, told[-1]["seq"], told, size=size)
+        live.hint_on_commit(write.thread_id, told[-1]["seq"], told, size=write.told_size)
 
 
 @transaction.atomic

@@ -63,6 +63,8 @@ class Write:
     fields: Mapping[str, Any]
     facts: Sequence[tuple[str, str]]
     """Kind and canonical JSON of each event."""
+    told_size: int
+    """Characters of all that JSON."""
     at: dt.datetime
     checkpoint: Checkpoint | None
 
@@ -70,16 +72,14 @@ class Write:
     def shape(self) -> Shape:
         fence = self.fence
         fields = tuple(
-            (name, isinstance(value, clock.FromNow)) for name, value in self.fields.items()
+            [(name, isinstance(value, clock.FromNow)) for name, value in self.fields.items()]
         )
         return Shape(fields, fence.unless_suspended, fence.due, self.checkpoint is not None)
 
     @property
     def weight(self) -> int:
         """Characters of its larger parts."""
-        return (self.checkpoint.size if self.checkpoint else 0) + sum(
-            len(text) for _, text in self.facts
-        )
+        return (self.checkpoint.size if self.checkpoint else 0) + self.told_size
 
 
 def one(write: Write) -> int | None:
@@ -99,7 +99,8 @@ def one(write: Write) -> int | None:
         *([write.thread_id, write.run_id, write.at, *facts] if facts else []),
     ]
     with connection.cursor() as cursor:
-        cursor.execute(_one(write.shape, len(write.facts)), [_text(value) for value in values])
+        texts = [None if value is None else str(value) for value in values]
+        cursor.execute(_one(write.shape, len(write.facts)), texts)
         row = cursor.fetchone()
     return int(row[0]) if row else None
 
@@ -326,10 +327,6 @@ def _reading() -> tuple[Any, list[tuple[int, Any]]]:
         if isinstance(field, JsonTextField | SealedField)
     ]
     return attrgetter(*(field.attname for field in fields)), encoded
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 def _array(values: Iterable[Any]) -> str:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from checkpoints import store
@@ -26,10 +27,10 @@ from checkpoints.state import codec, redaction
 from checkpoints.telemetry.spans import Place
 from runs.engine import approvals
 from runs.engine.body_processes import endable
-from runs.engine.context import artifacts, orders
+from runs.engine.context import artifacts, orders, workspace
 from runs.engine.context.secret_filter import SecretFilter
 from runs.engine.workers import shutdown
-from runs.git import housekeeping
+from runs.git.workspace import GitWorkspace
 from runs.models import Repository, Run, WorkOrder
 from runs.security import credentials
 from runs.workflows.base import Order, Step, StepFailed, Stopped, Told
@@ -74,6 +75,10 @@ class ClaimedRun:
     """The step at hand is skipped by its condition."""
     handed_back: bool = False
     """The time slice is over: the run is pending again and wants another task."""
+    passed: str = ""
+    """The queue of the step behind a review that was passed just now: the run is pending again, and
+    this worker may claim it at once.
+    """
     joined: Mapping[str, Any] = field(default_factory=dict)
     """Metadata that child runs bring to the checkpoint after their join."""
     kept: Checkpoint | None = None
@@ -102,6 +107,15 @@ class ClaimedRun:
     """
 
     @cached_property
+    def shown_id(self) -> str:
+        """Its run's, as people see it."""
+        return self.run.shown_id
+
+    @cached_property
+    def shown_thread_id(self) -> str:
+        return self.run.thread.shown_id
+
+    @cached_property
     def told(self) -> Order:
         """What its steps are told of what was asked for: the same for all of them."""
         return orders.order_of(self.run, self.order)
@@ -112,8 +126,13 @@ class ClaimedRun:
         return self.order.repository if self.order else None
 
     @cached_property
-    def path(self) -> Path:
-        return housekeeping.workspace_path(self.run)
+    def open_workspace(self) -> Callable[..., GitWorkspace]:
+        """What opens the folder that its steps work in."""
+        return workspace.opener(self.run, self.told)
+
+    @cached_property
+    def shared(self) -> Path:
+        return Path(settings.WAYSTATION_SHARED)
 
     @property
     def joining(self) -> bool:
@@ -152,7 +171,7 @@ class ClaimedRun:
         """Names this execution of the step: the same at every try, also by another worker or by the
         run that retries a failed one.
         """
-        return key_of(self.head, self.run, self.at)
+        return key_of(self.head, self.shown_id, self.at)
 
     def once(
         self,
@@ -386,9 +405,9 @@ def _result(memo: Memo) -> Any:
     return memo.value[0]
 
 
-def key_of(head: Checkpoint, run: Run, step: str) -> str:
+def key_of(head: Checkpoint, run_id: str, step: str) -> str:
     """Name the coming execution of a step, as all its tries and retries do."""
-    return str(head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}")
+    return str(head.metadata.get("scope") or f"{run_id}/{step}/{loop_num(head, step)}")
 
 
 def loop_num(head: Checkpoint, name: str) -> int:

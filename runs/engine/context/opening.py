@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -19,9 +17,8 @@ from runs.engine.context import delivery
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.context.lines import Lines
 from runs.engine.context.output import StepOutput
-from runs.git import housekeeping
-from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
-from runs.workflows.base import Context, Order, PullRequest, PullRequestDraft
+from runs.git.workspace import Saved
+from runs.workflows.base import Context, PullRequest, PullRequestDraft
 from runs.workflows.sequence import FrozenStep
 
 
@@ -31,7 +28,6 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
 
     Its workspace is given back at the end, so that the next step may have it.
     """
-    order = held.told
     number = loop_num(held.head, step["name"])
     at: dict[str, Any] = {"step": step["name"], "loop": number}
     speech = StepOutput(
@@ -50,10 +46,19 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
         with held._own_connection():
             speech.log(message, level=level, **data)
 
-    @endable.shielded()
+    # each says so inside: a decorator would be made anew for every step
+    def stream(text: str) -> None:
+        with endable.shielded():
+            speech.say(text)
+
+    def think(text: str) -> None:
+        with endable.shielded():
+            speech.think(text)
+
     def emit(kind: str, data: Mapping[str, Any]) -> None:
-        speech.flush()
-        held.write_event(EventKind(kind), data)
+        with endable.shielded():
+            speech.flush()
+            held.write_event(EventKind(kind), data)
 
     def let_out() -> None:
         """Raise StepFailed where nothing may leave: for want of a right, or of the approval that
@@ -71,19 +76,26 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             speech.write_lines()
         return held.once(key, function, flush=speech.flush, **more)
 
-    @endable.shielded()
     def keep(name: str, text: str) -> None:
-        speech.flush()
-        held.keep(name, text, **at)
+        with endable.shielded():
+            speech.flush()
+            held.keep(name, text, **at)
 
     def propose(wanted: PullRequestDraft) -> PullRequest:
         let_out()
         speech.flush()
         return delivery.propose_at(held.repository, held.credential, wanted)
 
-    with _workspace(held, order, let_out) as workspace, closing(speech):
+    # nothing is cloned or locked before the step asks for it
+    workspace = held.open_workspace(
+        at=_saved(held.head),
+        check=held.check,
+        access=lambda: delivery.access_to(held.repository, held.credential),
+        let_out=let_out,
+    )
+    with workspace, closing(speech):
         yield Context(
-            run_id=held.run.shown_id,
+            run_id=held.shown_id,
             step=step["name"],
             loop_num=number,
             key=held.key,
@@ -92,18 +104,18 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             configs={other["function"]: other["config"] for other in held.steps},
             may_pass=step.get("may_pass", ""),
             sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
-            order=order,
+            order=held.told,
             log=log,
-            stream=endable.shielded()(speech.say),
-            think=endable.shielded()(speech.think),
+            stream=stream,
+            think=think,
             emit=emit,
             keep=keep,
             once=once,
             recorded=held.recorded,
             check=held.check,
             workspace=workspace,
-            shared=Path(settings.WAYSTATION_SHARED),
-            thread_id=held.run.thread.shown_id,
+            shared=held.shared,
+            thread_id=held.shown_thread_id,
             halting=held.halting,
             approvals=approvals.given(held.approved, held.steps),
             require_approval=held.require_approval,
@@ -112,39 +124,6 @@ def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             credential=held.credential,
             reach=settings.WAYSTATION_FETCH_ALLOW,
         )
-
-
-def _workspace(held: ClaimedRun, order: Order, let_out: Callable[[], None]) -> GitWorkspace:
-    """Nothing is cloned or locked before the step asks for it."""
-    return GitWorkspace(
-        held.path,
-        order,
-        at=_saved(held.head),
-        limits=_limits(),
-        check=held.check,
-        protocols=settings.WAYSTATION_GIT_SCHEMES,
-        passed_on=_passed_on,
-        sandbox=settings.WAYSTATION_COMMAND_SANDBOX,
-        mirror=housekeeping.mirror_of(order.repository_url),
-        access=lambda: delivery.access_to(held.repository, held.credential),
-        make_room=housekeeping.make_room,
-        umask_outside=settings.WAYSTATION_UMASK_OUTSIDE,
-        let_out=let_out,
-    )
-
-
-def _passed_on() -> dict[str, str]:
-    names = settings.WAYSTATION_COMMAND_ENVIRONMENT
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
-def _limits() -> WorkspaceLimits:
-    return WorkspaceLimits(
-        clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
-        clone_bytes=settings.WAYSTATION_CLONE_BYTES,
-        command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
-        folder_bytes=settings.WAYSTATION_WORKSPACE_BYTES,
-    )
 
 
 def _saved(head: Checkpoint) -> Saved | None:

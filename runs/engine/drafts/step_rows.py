@@ -222,7 +222,7 @@ def failure(
         **({approvals.RELIED: dict(relied)} if relied else {}),
     }
     if head.next_step:
-        why["scope"] = key_of(head, run, step)
+        why["scope"] = key_of(head, run.shown_id, step)
     entry = replace(
         store.entry_of(head),
         status=CheckpointStatus.FAILED,

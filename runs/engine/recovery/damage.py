@@ -100,7 +100,7 @@ def incident(run: Run, found: Good) -> tuple[Events, Checkpoint]:
         "damaged": found.damaged.shown_id,
     }
     if good.next_step:
-        why["scope"] = key_of(good, Run(pk=good.run_id), step)
+        why["scope"] = key_of(good, Run(pk=good.run_id).shown_id, step)
     entry = replace(
         store.entry_of(good),
         status=CheckpointStatus.FAILED,

@@ -4,7 +4,11 @@ person's turn costs in time.
 
 from __future__ import annotations
 
+import cProfile
+import gc
+import pstats
 import time
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -16,9 +20,10 @@ from hitl.http.logins import Backend
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
-from runs.engine.context import opening, output
+from runs.engine.context import output, workspace
 from runs.engine.context.lines import Lines
 from runs.engine.context.secret_filter import SecretFilter
+from runs.tasks import take_up
 from runs.workflows.base import Ask, Go, Report, Stopped
 from tests.conftest import fresh, pause_of
 from tests.worlds.scripted_step import order_that as order_that
@@ -68,6 +73,54 @@ def test_a_step_is_one_statement_and_a_run_at_most_four_more(order_that):
     short, long = cost_of(order_that(looping(1))), cost_of(order_that(looping(11)))
     assert (long - short) / 10 <= a_step
     assert short - 3 * a_step <= 4 * a_step  # three steps: planning, execute, finish
+
+
+CALLS, BESIDE = 900, 1_800
+"""Calls of functions, in Python or C, of a step and of a run beside its steps."""
+
+
+def calls_of(order) -> int:
+    profile = cProfile.Profile()
+    gc.disable()  # what it finds to finish is no step's call
+    try:
+        profile.runcall(take_up, str(order.latest_run.pk))
+    finally:
+        gc.enable()
+    assert fresh(order).status == "completed"
+    told: Any = pstats.Stats(profile)
+    return told.total_calls
+
+
+@pytest.mark.one_database  # SQLite's commits are the ORM's
+def test_a_step_and_a_run_take_no_more_calls_than_they_may(order_that):
+    """Before, 1 078 a step; and 4 400 a run beside its steps, of which the look at what waits for
+    its turn behind it took 3 100.
+    """
+    for _ in range(2):  # the first one fills what a process keeps
+        short, long = calls_of(order_that(looping(1))), calls_of(order_that(looping(11)))
+    a_step = (long - short) / 10
+    assert a_step <= CALLS
+    assert short - 3 * a_step <= BESIDE  # three steps: planning, execute, finish
+
+
+PASSING = {
+    "pause_after": True,
+    "pause_phase": "awaiting_plan_approval",
+    "may_pass": "It is over 0.9",
+}
+
+
+def test_behind_a_review_that_is_passed_a_run_goes_on_without_a_message(order_that):
+    """P3: before, its worker sent a message to itself, and the run waited behind others."""
+
+    def passes(state, context):
+        return Go(pass_review="It is over 0.9", report=Report(content="x"))
+
+    order = order_that(passes, **PASSING)
+    assert advance(order.latest_run.pk, budget=60) == []
+    assert fresh(order).status == "completed"
+    order = order_that(passes, **PASSING)
+    assert advance(order.latest_run.pk, budget=0) == [(order.latest_run.pk, "steps")]
 
 
 def test_a_paused_run_is_claimed_by_nobody_and_costs_one_statement_to_find_out(make_order):
@@ -158,7 +211,7 @@ def test_nothing_between_an_answer_and_the_next_step_waits_for_the_orm_to_make_s
             for kind in (SQLCompiler, SQLInsertCompiler, SQLUpdateCompiler):
                 watched(kind)
         services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
-        advance(order.latest_run.pk, budget=60)
+        take_up(str(order.latest_run.pk))
     assert made == []
     assert fresh(order).status == "completed"
 
@@ -211,7 +264,7 @@ def test_nothing_is_made_for_a_step_before_it_asks_for_it(order_that, monkeypatc
     """Neither channels for what it says, nor a copy of the environment for programs."""
     made = []
     monkeypatch.setattr(output, "OutputChannel", lambda *_: made.append("channel"))
-    monkeypatch.setattr(opening, "_passed_on", lambda: made.append("environment"))
+    monkeypatch.setattr(workspace, "_passed_on", lambda: made.append("environment"))
     order = order_that(looping(3))
     assert advance(order.latest_run.pk, budget=60) == []
     assert made == [] and fresh(order).status == "completed"
