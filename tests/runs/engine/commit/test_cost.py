@@ -88,7 +88,7 @@ def calls_of(order) -> int:
         gc.enable()
     assert fresh(order).status == "completed"
     told: Any = pstats.Stats(profile)
-    return told.total_calls
+    return int(told.total_calls)
 
 
 @pytest.mark.one_database  # SQLite's commits are the ORM's
