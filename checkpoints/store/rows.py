@@ -151,9 +151,8 @@ def build(
 
 def _row(**values: Any) -> Checkpoint:
     """A checkpoint of these columns; Django takes values by their place in half the time."""
-    return Checkpoint(
-        *[values[name] if name in values else default() for name, default in _columns()]
-    )
+    columns: Any = [values[name] if name in values else default() for name, default in _columns()]
+    return Checkpoint(*columns)
 
 
 @cache

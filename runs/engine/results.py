@@ -97,7 +97,8 @@ def _misshapen(outcome: Any) -> str:
     if report is not None and not isinstance(report, Report):
         return _other("report", report, "a Report")
     for part in filter(None, (outcome, report)):
-        texts, named_parts = _parts(type(part))
+        kind_of_part: Any = type(part)
+        texts, named_parts = _parts(kind_of_part)
         for name in texts:
             if not isinstance(getattr(part, name), str):
                 return _other(name, getattr(part, name), "a text")
