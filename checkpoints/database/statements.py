@@ -48,7 +48,7 @@ def upsert(
     words = []
     for place, value in enumerate(values):
         if isinstance(value, Expression):  # `clock.FromNow`, which needs no compiler
-            written = getattr(value, f"as_{connection.vendor}", value.as_sql)
+            written: Any = getattr(value, f"as_{connection.vendor}", value.as_sql)
             word, (values[place],) = written(None, connection)
             words.append((place, word))
     sql = _upsert(model, len(rows), keyless, tuple(words), tuple(on), tuple(update))

@@ -39,6 +39,7 @@ def test_rows_that_name_each_other_are_written_in_one_statement(django_assert_nu
     ):
         statements.write(rows)
     thread = Thread.objects.select_related("head").get()
+    assert thread.head is not None
     assert store.load(thread.head) == {"a": 1}
     told = [(event.seq, event.data["message"]) for event in log.after(thread.pk, 0)]
     assert told == [(1, "a"), (2, "b")]
