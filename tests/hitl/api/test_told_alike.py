@@ -11,8 +11,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from checkpoints.database import clock
+from hitl.api.pauses import questions
 from hitl.api.pauses.fields import DecisionOut
+from hitl.api.pauses.reviews import Reviews, review_of
 from hitl.decisions import claims, services
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.decisions.talk import handing_over
 from hitl.models import Decision, Delegation, Via
@@ -95,6 +99,19 @@ def test_a_list_tells_of_each_question_what_reading_it_alone_tells(asked, people
                 alone = client.get(f"/api/v1/pauses/{row['id']}").json()
                 assert list(row.items()) == list(alone.items()), (by, query)
         assert len(seen) >= (3 if by.username in {"cleo", "otto"} else len(RULES)), by
+
+
+@pytest.mark.one_database
+def test_what_is_alike_for_one_person_is_not_for_another(ruled, people):
+    """F9: questions alike in all but who asked, of whom some may be answered by who looks."""
+    pauses = [pause_of(ruled({}, order={"by": by, "team": None})) for by in [*people, *people[:3]]]
+    listed = questions._shown([pause.pk for pause in pauses])
+    for by in people:
+        seats = policy.seats_of(by, now=clock.now())
+        alike = Reviews(by, seats)
+        told = [alike.of(pause) for pause in listed]
+        assert told == [review_of(pause, by, seats) for pause in listed], by
+        assert len({pause["why_not"] == {} for pause in told}) == (1 if by.is_superuser else 2)
 
 
 @pytest.mark.both_databases
