@@ -22,6 +22,7 @@ from django.db.models.functions import Coalesce, RowNumber
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
+from checkpoints.store.prepared_queries import Prepared
 from runs.models import Run, RunQuerySet
 from runs.states import PENDING
 
@@ -79,15 +80,18 @@ def _of_new(share: Share, priority: int) -> Urgency:
     if priority < 0:
         return Urgency.CROWDED
     kind, key = share
-    theirs = {"thread__team": key} if kind == "team" else {"thread__team": None}
-    if kind == "person":
-        theirs["thread__owner"] = key
-    waiting = (
-        Run.objects.filter(status=PENDING, epoch=0, **theirs)
-        .order_by()
-        .values_list("pk", flat=True)[:SHARE]
-    )
-    return Urgency.CROWDED if len(waiting) == SHARE else Urgency.NEW
+    return Urgency.CROWDED if len(_waiting[kind].get(key)) == SHARE else Urgency.NEW
+
+
+def _new_of(**theirs: Any) -> RunQuerySet:
+    waiting = Run.objects.filter(status=PENDING, epoch=0, **theirs)
+    return waiting.order_by().only("pk")[:SHARE]
+
+
+_waiting = {
+    "team": Prepared(lambda key: _new_of(thread__team=key), int),
+    "person": Prepared(lambda key: _new_of(thread__team=None, thread__owner=key), int),
+}
 
 
 def in_order(overdue: RunQuerySet, *, most: int) -> list[tuple[uuid.UUID, Urgency]]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
+from django.db.models import Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +39,44 @@ def upsert(
     values of the columns in `update`. Without such columns a conflict is an IntegrityError.
     """
     model, connection = type(rows[0]), connections[using]
-    columns = model._meta.concrete_fields
+    keyless = rows[0].pk is None
     values = [
         field.get_db_prep_save(field.pre_save(row, True), connection)
         for row in rows
-        for field in columns
+        for field in _written(model, keyless)
     ]
-    return Statement(
-        model._meta.db_table, _upsert(model, len(rows), tuple(on), tuple(update)), values
-    )
+    words = []
+    for place, value in enumerate(values):
+        if isinstance(value, Expression):  # `clock.FromNow`, which needs no compiler
+            written: Any = getattr(value, f"as_{connection.vendor}", value.as_sql)
+            word, (values[place],) = written(None, connection)
+            words.append((place, word))
+    sql = _upsert(model, len(rows), keyless, tuple(words), tuple(on), tuple(update))
+    return Statement(model._meta.db_table, sql, values)
+
+
+@cache
+def _written(model: type[models.Model], keyless: bool) -> list[Any]:
+    """The columns of new rows; without the key where the database gives it."""
+    return [field for field in model._meta.concrete_fields if not (keyless and field.primary_key)]
 
 
 @lru_cache(maxsize=256)
 def _upsert(
-    model: type[models.Model], rows: int, on: tuple[str, ...], update: tuple[str, ...]
+    model: type[models.Model],
+    rows: int,
+    keyless: bool,
+    words: tuple[tuple[int, str], ...],
+    on: tuple[str, ...],
+    update: tuple[str, ...],
 ) -> str:
-    names = [field.column for field in model._meta.concrete_fields if field.column]
-    marks = ", ".join([f"({', '.join(['%s'] * len(names))})"] * rows)
+    names = [field.column for field in _written(model, keyless)]
+    values = ["%s"] * (len(names) * rows)
+    for place, word in words:
+        values[place] = word
+    marks = ", ".join(
+        f"({', '.join(values[at : at + len(names)])})" for at in range(0, len(values), len(names))
+    )
     then = (
         f"UPDATE SET {', '.join(f'{name} = EXCLUDED.{name}' for name in update)}"
         if update
@@ -107,6 +130,17 @@ def _update(model: type[models.Model], rows: int, columns: tuple[str, ...], vend
         f"UPDATE {model._meta.db_table} SET {changes} FROM given "
         f"WHERE {model._meta.db_table}.{key.column} = {given(key)}"
     )
+
+
+def write(rows: Sequence[models.Model], *, using: str = DEFAULT_DB_ALIAS) -> None:
+    """Write new rows of one table or of several, all of them or none; those of one table stand side
+    by side. What refers to a row may be written before it: keys are looked at with the commit.
+
+    As behind `save`, a row knows that it is written; a key that the database gives, it does not.
+    """
+    execute([upsert(list(own), using=using) for _, own in groupby(rows, type)], using=using)
+    for row in rows:
+        row._state.adding, row._state.db = False, using
 
 
 def execute(statements: Sequence[Statement], *, using: str = DEFAULT_DB_ALIAS) -> None:

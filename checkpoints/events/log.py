@@ -116,24 +116,36 @@ def append_each(entries: Sequence[tuple[uuid.UUID, uuid.UUID | None, Facts]]) ->
     for thread_id, run_id, facts in entries:
         first = next_seq[thread_id]
         next_seq[thread_id] += len(facts)
-        written.append(
-            [
-                Event(
-                    thread_id=thread_id,
-                    run_id=run_id,
-                    seq=first + index,
-                    kind=kind,
-                    data=redaction.redact(dict(data)),
-                )
-                for index, (kind, data) in enumerate(facts)
-            ]
-        )
+        written.append(numbered(thread_id, run_id, facts, first=first))
     events = Event.objects.bulk_create([event for own in written for event in own])
-    for (thread_id, _, facts), own in zip(entries, written, strict=True):
-        size = sum(len(str(data)) for _, data in facts)
-        announced = [envelope(event) for event in own]
-        live.hint_on_commit(thread_id, own[-1].seq, announced, size=size)
+    for own in written:
+        announce(own)
     return events
+
+
+def numbered(
+    thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Facts, *, first: int = 1
+) -> list[Event]:
+    """Facts as events that are yet to be written, under the numbers from `first` on; `append` takes
+    those of a thread that is there already.
+    """
+    return [
+        Event(
+            thread_id=thread_id,
+            run_id=run_id,
+            seq=seq,
+            kind=kind,
+            data=redaction.redact(dict(data)),
+        )
+        for seq, (kind, data) in enumerate(facts, start=first)
+    ]
+
+
+def announce(events: Sequence[Event]) -> None:
+    """Announce events of one log, which are written, once they are committed."""
+    size = sum(len(str(event.data)) for event in events)
+    announced = [envelope(event) for event in events]
+    live.hint_on_commit(events[0].thread_id, events[-1].seq, announced, size=size)
 
 
 def after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Event]:

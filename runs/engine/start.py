@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
 
 from checkpoints import store
-from checkpoints.database import clock
+from checkpoints.database import clock, statements
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
 from runs import hints
 from runs.definitions import due_times
 from runs.engine import approvals, imported, questions
-from runs.engine.drafts.events import CARRIED, asking, created
+from runs.engine.drafts.events import CARRIED, EventDraft, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus
@@ -83,18 +83,26 @@ class Start:
 
 
 def begin(
-    thread: Thread, definition: Definition, order: WorkOrder | None, start: Start, **fields: Any
+    thread: Thread,
+    definition: Definition,
+    order: WorkOrder | None,
+    start: Start,
+    *,
+    told: Sequence[EventDraft] = (),
+    **fields: Any,
 ) -> Run:
-    """Write a new run that waits for a worker, with its checkpoint and event.
+    """Write a new run that waits for a worker, with its checkpoint and events; a thread and an
+    order that are yet to be written with it, as its own.
 
     Call inside a transaction; the nudge is the caller's. Raises reducers.StateTooLarge.
 
     Args:
+        told: events that follow the checkpoint's.
         fields: further columns of the run.
     """
     start = _trusted(definition, start)
     queue = sequence.queue_of(definition.steps, start.next_step)
-    run = Run.objects.create(
+    run = Run(
         thread=thread,
         definition=definition,
         work_order=order,
@@ -102,8 +110,7 @@ def begin(
         queue=queue,
         **fields,
     )
-    run.due_at = clock.now()  # about what was written
-    checkpoint = store.save(
+    checkpoint = store.build(
         thread.pk,
         run.pk,
         start.state,
@@ -112,7 +119,19 @@ def begin(
         before=start.before,
         most=settings.WAYSTATION_STATE_BYTES,
     )
-    log.append(thread.pk, run.pk, [created(checkpoint)])
+    facts = [created(checkpoint), *told]
+    if thread._state.adding:
+        thread.head, thread.last_seq = checkpoint, len(facts)
+        if order is not None:
+            order.latest_run = run
+        events = log.numbered(thread.pk, run.pk, facts)
+        statements.write([thread, *([order] if order else []), run, checkpoint, *events])
+        log.announce(events)
+    else:
+        statements.write([run])
+        store.insert(checkpoint)
+        log.append(thread.pk, run.pk, facts)
+    run.due_at = clock.now()  # about what was written
     return run
 
 

@@ -390,7 +390,12 @@ class Pause(ids.HasShownId, models.Model):
     @property
     def timing(self) -> dict[str, Any]:
         """Where it stands in time, as `runs.definitions.due_times` takes it."""
-        return {name: getattr(self, name) for name in ("times", "reminded", "stage", "deadline_at")}
+        return {
+            "times": self.times,
+            "reminded": self.reminded,
+            "stage": self.stage,
+            "deadline_at": self.deadline_at,
+        }
 
     @property
     def may_revise(self) -> bool:

@@ -17,7 +17,6 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext
 
 from checkpoints.database.people import User
-from checkpoints.events import log
 from checkpoints.models import Thread
 from checkpoints.state import codec, redaction
 from runs import definitions, keyed, urgency
@@ -254,8 +253,8 @@ def _create(
         (file["name"] for file in brought.values()), ""
     )
     title = title or ": ".join(filter(None, [template.title, about]))[:200]
-    thread = Thread.objects.create(owner=by, team=team, title=title)
-    order = WorkOrder.objects.create(
+    thread = Thread(owner=by, team=team, title=title)
+    order = WorkOrder(
         thread=thread,
         template=template,
         definition=definition,
@@ -280,14 +279,14 @@ def _create(
     state = {**FIRST_STATE, **({attachments.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
     how = urgency.of_new(by, team, priority=priority)
-    run = follow(order, begin(thread, definition, order, start, started_by=by, **stops), how)
     asked = (
         [line(f"Started over from {again_of.shown_id}", again_of=again_of.shown_id)]
         if again_of is not None
         else []
     )
-    if lines := [*asked, *unkept(input)]:
-        log.append(thread.pk, run.pk, lines)
+    told = [*asked, *unkept(input)]
+    run = begin(thread, definition, order, start, told=told, started_by=by, **stops)
+    nudge_on_commit(run.pk, run.queue, urgency=how)
     return order
 
 

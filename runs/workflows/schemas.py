@@ -88,12 +88,20 @@ def check(schema: Any) -> dict[str, Any]:
         raise SchemaRefused("", f"The schema has {size} bytes; up to {MAX_BYTES} are taken.")
     kept: dict[str, Any] = _Writer(plain).written(plain, "", ())
     try:
-        Draft202012Validator.check_schema(kept)
+        _check_sound(json.dumps(kept))
     except SchemaError as error:
         raise SchemaRefused(
             ".".join(str(part) for part in error.path), error.message[:300]
         ) from error
     return kept
+
+
+@lru_cache(maxsize=128)
+def _check_sound(text: str) -> None:
+    """Raise SchemaError for what is no schema. Each order looks at its template's anew, and the
+    same text is as sound as it was.
+    """
+    Draft202012Validator.check_schema(json.loads(text))
 
 
 def check_inputs(schema: Any) -> dict[str, Any]:

@@ -7,6 +7,14 @@ from tests.planted import Fault
 LINKS = "hitl/outbound/links.py"
 FAULTS = [
     Fault(
+        "a list tells of a question who may answer another one",
+        "hitl/api/pauses/reviews.py",
+        "        theirs = [(key == thread.owner_id, key in askers) for key in self._people]\n",
+        "        theirs = []\n",
+        ("tests/hitl/api/test_told_alike.py",),
+        "F9",
+    ),
+    Fault(
         "a link is good for ever",
         LINKS,
         "    if link.expires_at <= now:",

@@ -14,14 +14,14 @@ from drf_spectacular.utils import (
 from rest_framework import serializers
 
 from checkpoints import ids, store
-from hitl.api.pauses.reviews import ReviewOut, review_of
+from hitl.api.pauses.reviews import ReviewOut, Reviews, review_of
 from hitl.decisions import services
 from hitl.decisions.reviewers import external_access
 from hitl.models import Comment, Decision, Via
 from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
 from runs.definitions import due_times
-from runs.models import Pause
-from runs.states import PauseKind
+from runs.models import Pause, WorkOrder
+from runs.states import PauseKind, PauseStatus
 from runs.workflows.reviews.rules import OUTCOMES
 from runs.workflows.sequence import CANCEL
 
@@ -129,7 +129,8 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
         ]  # fmt: skip
 
     def get_agent_work_order_id(self, pause: Pause) -> str | None:
-        return pause.run.work_order.shown_id if pause.run.work_order else None
+        key = pause.run.work_order_id
+        return ids.show(WorkOrder.PREFIX, key) if key else None
 
     def get_facts(self, pause: Pause) -> dict[str, Any]:
         return dict(pause.facts)
@@ -152,7 +153,7 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_asked_outside(self, pause: Pause) -> list[str]:
-        return external_access.asked(pause)
+        return external_access.asked(pause) if pause.outside else []
 
     @extend_schema_field(serializers.ChoiceField([*OUTCOMES], allow_null=True))
     def get_deadline_outcome(self, pause: Pause) -> str | None:
@@ -179,14 +180,15 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
 
     @extend_schema_field(ReviewOut)
     def get_review(self, pause: Pause) -> dict[str, Any]:
-        return review_of(pause, self.context["by"], self.context.get("seats"))
+        reviews: Reviews | None = self.context.get("reviews")
+        return reviews.of(pause) if reviews else review_of(pause, self.context["by"])
 
     def get_edited_content(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return (decision.edited_content or None) if decision else None
 
     def get_patch(self, pause: Pause) -> str | None:
-        return patch_of(pause) if self.context.get("whole") else None
+        return patch_of(pause) if pause.patch_digest and self.context.get("whole") else None
 
 
 def patch_of(pause: Pause) -> str | None:
@@ -197,7 +199,12 @@ def patch_of(pause: Pause) -> str | None:
 
 
 def _decision(pause: Pause) -> Decision | None:
-    """The answer of a pause; its decisions are read once, where no list brought them."""
+    """The answer of a pause; its decisions are read once, where no list brought them.
+
+    It is written as the question closes.
+    """
+    if pause.status == PauseStatus.OPEN:
+        return None
     if "decisions" not in getattr(pause, "_prefetched_objects_cache", ()):
         prefetch_related_objects([pause], "decisions__decided_by")
     return next(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, QuerySet, prefetch_related_objects
 from drf_spectacular.utils import (
     OpenApiParameter,
     extend_schema,
@@ -15,26 +17,30 @@ from rest_framework.views import APIView
 
 from checkpoints import ids
 from checkpoints.database import clock
+from checkpoints.store.prepared_queries import Prepared
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
-from hitl.api.pauses.reviews import VotedOut, voted
+from hitl.api.pauses.reviews import Reviews, VotedOut, voted
 from hitl.api.query import asked_by, ids_parameter, pages_of, parameters_of
 from hitl.decisions import services, visibility
 from hitl.decisions.reviewers import policy
-from hitl.find.questions import INBOX, inbox_of
-from hitl.models import Via, Vote
+from hitl.find.questions import ASKED, INBOX, inbox_of
+from hitl.models import Delegation, Via, Vote
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
+from runs.states import PauseStatus
 
-WHOSE = ("run__work_order", "run__thread__owner", "run__thread__team", "claimed_by")
-UNSHOWN = (
-    *(f"run__{name}" for name in ("input", "code_seen", "interrupt_before", "interrupt_after")),
-    *(f"run__work_order__{name}" for name in ("input", "request", "check_command", "delivery")),
+SHOWN = (
+    *(field.name for field in Pause._meta.concrete_fields),
+    *(f"run__{name}" for name in ("thread", "work_order", "definition", "started_by")),
+    *("run__work_order__created_by", "run__thread__owner", "run__thread__team"),
+    *(f"claimed_by__{name}" for name in ("username", "first_name", "last_name")),
 )
-"""Columns that a list does not show, and whose reading would take longest: JSON."""
+"""Columns that a list shows, or judges who answers by."""
 MOST_NAMED = 50
-WITH = ("decisions__decided_by", "delegations__to_user", "votes__voter", "votes__seat")
+PLACES = (10, 50, 200)
+"""Sizes of a page that a query is prepared for."""
 
 
 class Pauses(Paged):
@@ -68,15 +74,57 @@ class Pauses(Paged):
         # found first: with all its joins it is planned badly
         page: Any = pages.paginate_queryset(found.only("pk", "deadline_at"), request, view=self)
         by = user_of(request)
-        shown = (
-            Pause.objects.select_related(*WHOSE)
-            .defer(*UNSHOWN)
-            .prefetch_related(*WITH)
-            .in_bulk([pause.pk for pause in page])
-        )
-        pauses = [shown[pause.pk] for pause in page if pause.pk in shown]
-        context = {"by": by, "seats": policy.seats_of(by, now=clock.now())}
+        pauses = _shown([pause.pk for pause in page])
+        if asked["whose"] == ASKED or not (only_open or asked["whose"]):
+            # they may be refused, by words that name who takes part
+            refusable = [pause for pause in pauses if pause.status == PauseStatus.OPEN]
+            prefetch_related_objects(refusable, "run__thread__owner", "run__thread__team")
+        context = {"reviews": Reviews(by, policy.seats_of(by, now=clock.now()))}
         return pages.get_paginated_response(PauseOut(pauses, many=True, context=context).data)
+
+
+def _shown(keys: list[UUID]) -> list[Pause]:
+    """These questions in this order, with all that is shown of them; what there is none of is not
+    asked for.
+    """
+    if not keys:
+        return []
+    places = next((places for places in PLACES if len(keys) <= places), len(keys))
+    rows: list[Any] = _rows(places).get(*keys, *[keys[-1]] * (places - len(keys)))
+    for pause in rows:
+        if not pause.handed:
+            pause._prefetched_objects_cache = {"delegations": _nobody()}
+    prefetch_related_objects([pause for pause in rows if pause.handed], "delegations__to_user")
+    prefetch_related_objects(
+        [pause for pause in rows if policy.quorum(pause) > 1], "votes__voter", "votes__seat"
+    )
+    prefetch_related_objects(
+        [pause for pause in rows if pause.status != PauseStatus.OPEN], "decisions__decided_by"
+    )
+    found = {pause.pk: pause for pause in rows}
+    return [pause for key in keys if (pause := found.get(key)) is not None]
+
+
+@cache
+def _nobody() -> QuerySet[Delegation]:
+    """No rows, read already, as what is prefetched."""
+    nobody = Delegation.objects.none()
+    list(nobody)
+    return nobody
+
+
+@cache
+def _rows(places: int) -> Prepared[Pause]:
+    handed = Exists(Delegation.objects.filter(pause=OuterRef("pk")))
+    return Prepared(
+        lambda *keys: (
+            Pause.objects.select_related("run__work_order", "run__thread", "claimed_by")
+            .only(*SHOWN)
+            .annotate(handed=handed)
+            .filter(pk__in=keys)
+        ),
+        *[UUID] * places,
+    )
 
 
 class PauseDetail(APIView):

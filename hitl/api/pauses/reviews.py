@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Hashable
 from typing import Any
 from uuid import UUID
 
@@ -157,6 +158,45 @@ class ReviewOut(serializers.Serializer[Any]):
     )
 
 
+class Reviews:
+    """The facts of `ReviewOut` of many questions, for one person at one moment: those of questions
+    that are alike are found once.
+    """
+
+    def __init__(self, by: User, seats: list[Seat]) -> None:
+        self.by, self.seats = by, seats
+        self._known: dict[Hashable, dict[str, Any]] = {}
+        everywhere = all(seat.only is None for seat in seats)
+        self._people = [seat.user.pk for seat in seats] if everywhere else []
+
+    def of(self, pause: Pause) -> dict[str, Any]:
+        like = self._likeness(pause)
+        if like in self._known:
+            return self._known[like]
+        review = review_of(pause, self.by, self.seats)
+        if like is not None and not review["why_not"]:  # whose words name people
+            self._known[like] = review
+        return review
+
+    def _likeness(self, pause: Pause) -> Hashable:
+        """All that the facts hang on, of a question that waits for one answer and of which nothing
+        has become yet; None of any other.
+        """
+        usual = (
+            self._people
+            and pause.status == PauseStatus.OPEN
+            and not (pause.panel_id or pause.stage or pause.turn)
+            and not (pause.claimed_until or pause.outside)
+            and policy.quorum(pause) == 1
+            and not getattr(pause, "handed", True)  # read by the list
+        )
+        if not usual:
+            return None
+        thread, askers = pause.run.thread, policy.askers(pause)
+        theirs = [(key == thread.owner_id, key in askers) for key in self._people]
+        return (repr(pause.review), *pause.ways, pause.may_revise, thread.team_id, *theirs)
+
+
 def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[str, Any]:
     """The facts of `ReviewOut`; `seats` spares looking them up for each of many."""
     standing = ReviewContext(pause, by, seats=seats)
@@ -179,19 +219,21 @@ def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[s
         "edits": rules.get("edits", False),
         "quorum": policy.quorum(pause),
         "stages": _stages(pause, standing.votes),
-        "stage": standing.stage if is_open else "",
-        "votes": VoteOut(standing.votes, many=True).data,
+        "stage": standing.stage if is_open and turns.staged(pause) else "",
+        "votes": VoteOut(standing.votes, many=True).data if standing.votes else [],
         "claim": _claim(pause, standing.now) if is_open else None,
         "may_answer": [name for name in ways if name not in refused],
         "why_not": {
             name: {"code": error.code, "detail": str(error)} for name, error in refused.items()
         },
-        "on_behalf_of": seat.get_username() if seat != by else None,
+        "on_behalf_of": seat.get_username() if seat is not by and seat != by else None,
         "handed_to": standing.handed_to,
     }
 
 
 def _stages(pause: Pause, votes: list[Vote]) -> list[dict[str, Any]]:
+    if not turns.staged(pause):
+        return []
     standing, due = turns.statuses(pause, votes), due_times.of_stages(pause)
     return [
         {

@@ -45,9 +45,12 @@ from runs import services as runs
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.security import scopes
-from runs.services import PauseClosed
+from runs.services import PauseClosed, external_runs
 from runs.states import PauseStatus
 from runs.workflows.sequence import CANCEL
+
+SURE = dt.timedelta(seconds=clock.TOLERANCE)
+"""A deadline that lies further ahead has not passed by the database's clock either."""
 
 
 def decide(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Decision | Vote:
@@ -159,7 +162,9 @@ def _record(judged: Sequence[_Judged]) -> list[Decision | Vote]:
 def _check_not_asked_by_it(pause: Pause) -> None:
     """Raise scopes.OwnQuestion where the token that acts asked the question itself."""
     token = scopes.acting_token()
-    if token is not None and Wait.objects.filter(pause=pause, token=token).exists():
+    if token is None or pause.run.frozen.template_slug != external_runs.SLUG:
+        return  # only runs of other engines ask by tokens
+    if Wait.objects.filter(pause=pause, token=token).exists():
         raise scopes.OwnQuestion()
 
 
@@ -200,10 +205,12 @@ def check_open(pause: Pause) -> None:
     """Raise AlreadyAnswered where a question is closed, and DeadlinePassed where its time is over:
     then its rules act first.
 
-    The pause is as the database has it then. Call outside a transaction.
+    The pause is as the database has it then. A deadline further off than clocks are apart is not
+    asked for: whatever closes the question asks again. Call outside a transaction.
     """
-    if pause.status == PauseStatus.OPEN and pause.deadline_at is not None:
-        at, outcome = pause.deadline_at, outcomes.meet(Pause.objects.filter(pk=pause.pk))
+    at = pause.deadline_at
+    if pause.status == PauseStatus.OPEN and at is not None and at <= clock.now() + SURE:
+        outcome = outcomes.meet(Pause.objects.filter(pk=pause.pk))
         if outcome:
             pause.refresh_from_db()
             decision = Decision.objects.answer_to(pause)

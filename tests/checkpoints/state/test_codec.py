@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkpoints.models.threads import JsonTextField, UnreadableJson
 from checkpoints.state import codec
 from checkpoints.state.reducers import REDUCERS, MergeFailed
 from checkpoints.state.reducers import apply as merge
@@ -35,6 +36,35 @@ def test_a_delta_turns_one_state_into_the_other(before, after):
     """To the letter: `1`, `1.0` and `true` are equal in Python and different in a state."""
     delta = json.loads(codec.encode(codec.difference(before, after)))
     assert codec.encode(codec.apply(before, delta)) == codec.encode(after)
+
+
+STORED = [
+    *(
+        "{}",
+        "[]",
+        '"a"',
+        "1",
+        "1.0",
+        "null",
+        "true",
+        '{"a":1,"a":2}',
+        '"\\ud800"',
+        "NaN",
+        "-Infinity",
+    ),
+    *(" {} ", "\n[1]", "{}x", "{} {}", "", "{", "nul", "\ufeff{}", "[" * 100_000),
+]
+
+
+@pytest.mark.parametrize("stored", STORED, ids=range(len(STORED)))
+def test_stored_json_is_read_as_the_library_reads_it(stored):
+    """F14: with less around it. What is none is told to be unreadable, whatever it begins with."""
+    try:
+        wanted = json.loads(stored)
+    except (ValueError, RecursionError):
+        wanted = UnreadableJson(stored)
+    read = JsonTextField().read(stored)
+    assert (type(read), repr(read)) == (type(wanted), repr(wanted))
 
 
 lists = st.lists(values, max_size=5)

@@ -58,6 +58,20 @@ def whole():
     return [one.invariant.code for one in found if one.count]
 
 
+@pytest.mark.parametrize(("ahead", "looks"), [(4 * HOUR, 0), (dt.timedelta(seconds=1), 1)])
+def test_a_deadline_far_ahead_is_not_looked_at_again(
+    asked, ahead, looks, django_assert_num_queries
+):
+    """What closes a question asks for its deadline anyway. One that is near may have passed by the
+    database's clock, whatever this host's says.
+    """
+    pause = pause_of(asked(deadline=FOUR))
+    pause.deadline_at = timezone.now() + ahead
+    pause.save(update_fields=["deadline_at"])
+    with django_assert_num_queries(looks):
+        services.check_open(pause)
+
+
 @pytest.mark.parametrize("door", DOORS)
 def test_nothing_that_people_do_is_taken_after_the_deadline(asked, ana, api, door):
     """Each of these was taken until the sweep came; an extension revived the question."""

@@ -4,6 +4,7 @@ others are told.
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from functools import partial
 
@@ -241,6 +242,9 @@ def test_an_answer_that_meets_a_deadline_between_two_looks_is_told_what_happened
         return meet(pauses)
 
     monkeypatch.setattr("hitl.decisions.services.pauses._write", lost)
+    monkeypatch.setattr(
+        "hitl.decisions.services.pauses.SURE", dt.timedelta(days=1)
+    )  # as if it were near
     monkeypatch.setattr(outcomes, "meet", met)
     with pytest.raises(services.AlreadyAnswered) as refusal:
         services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
