@@ -60,7 +60,7 @@ def _note(row: models.Model, by: User) -> None:
     match row:
         case Pause() if Pause.run.is_cached(row):
             about = row.run.thread_id, row.run_id
-        case WorkOrder():
+        case WorkOrder() if one_look.is_one():  # a retry gives it another run
             about = row.thread_id, row.latest_run_id
         case Thread():
             about = row.pk, None

@@ -18,12 +18,14 @@ def test_one_look_asks_once_and_anything_else_each_time():
     assert (asked_in(when=True), asked_in(when=False)) == ([1, 1], [1, 2])
 
 
-def test_what_one_look_found_is_not_there_for_the_next_or_for_what_acts_within_it():
+def test_what_a_request_kept_is_not_there_for_the_next_or_for_one_within_it():
     with one_look.only(when=True):
         one_look.keep("who", 1)
         with one_look.only(when=False):
-            one_look.keep("who", 2)
+            assert not one_look.is_one()
             assert one_look.kept("who") is None
+            one_look.keep("who", 2)
+        assert one_look.is_one()
         assert one_look.kept("who") == 1
     with suppress(ValueError), one_look.only(when=True):
         one_look.keep("who", 3)
