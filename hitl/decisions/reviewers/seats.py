@@ -31,6 +31,8 @@ class Seat:
 def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
     """The person himself first, then whom he stands in for."""
     given = delegations.to(by, now=now)
+    if not given:  # nearly everybody
+        return [Seat(by, {team.pk: team.name for team in _teams.get(by.pk)}, None)]
     teams: dict[int, dict[int, str]] = {
         user.pk: {} for user in [by, *(delegation.from_user for delegation in given)]
     }
