@@ -223,14 +223,20 @@ class SeenOrder(NamedTuple):
     """They take no part in it, but are asked on it."""
 
 
-_orders_on_page = _VisibleRows(
-    lambda by, key: (
-        WorkOrder.objects.visible_to(by)
-        .shown_to(by)
-        .filter(pk=key)
-        .annotate(**has_beside(), may_raise=_may_raise(by))
+def _on_page(by: User, key: uuid.UUID) -> models.QuerySet[WorkOrder]:
+    """With what most orders have none of, so that it need not be looked for; and with what decides
+    whether this person may raise priorities.
+    """
+    thread = OuterRef("thread")
+    orders = WorkOrder.objects.visible_to(by).shown_to(by).filter(pk=key)
+    return orders.annotate(
+        has_children=Exists(Run.objects.filter(parent__thread=thread)),
+        has_artifacts=Exists(Artifact.objects.filter(thread=thread)),
+        may_raise=_may_raise(by),
     )
-)
+
+
+_orders_on_page = _VisibleRows(_on_page)
 
 
 def _may_raise(by: User) -> Exists:
@@ -238,15 +244,6 @@ def _may_raise(by: User) -> Exists:
     app, _, name = rights.RAISE.partition(".")
     given = Permission.objects.filter(content_type__app_label=app, codename=name)
     return Exists(given.filter(Q(user=by.pk) | Q(group__user=by.pk)))
-
-
-def has_beside() -> dict[str, Exists]:
-    """What most orders have none of, so that it need not be looked for: annotations of orders."""
-    thread = OuterRef("thread")
-    return {
-        "has_children": Exists(Run.objects.filter(parent__thread=thread)),
-        "has_artifacts": Exists(Artifact.objects.filter(thread=thread)),
-    }
 
 
 def order_on_page(order_id: uuid.UUID, *, by: User) -> SeenOrder:
@@ -287,7 +284,7 @@ def thread_on_page(thread_id: uuid.UUID, *, by: User) -> Thread | None:
 def _on_card() -> PauseQuerySet:
     # the checkpoint tells what the revision cost
     related = Pause.objects.open().shown().select_related("checkpoint").defer("checkpoint__body")
-    return related.annotate(**said_at()).order_by("id")
+    return related.annotate(**_said_at()).order_by("id")
 
 
 _open_pauses = Prepared(lambda key: _on_card().filter(run__work_order=key), uuid.UUID)
@@ -301,7 +298,7 @@ def open_pauses_of(runs: Sequence[uuid.UUID]) -> list[Pause]:
     return list(_on_card().filter(run__in=runs)) if runs else []
 
 
-def said_at() -> dict[str, Exists]:
+def _said_at() -> dict[str, Exists]:
     """What most questions have none of, so that it need not be looked for: annotations of
     questions.
     """
