@@ -35,7 +35,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User, called
 from checkpoints.text import dates
 from hitl import models
-from hitl.decisions.reviewers import outsiders, turns
+from hitl.decisions.reviewers import delegations, outsiders, turns
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.refusals import NotAllowed as NotAllowed
 from hitl.decisions.reviewers.refusals import NotNow as NotNow
