@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from django.contrib.auth.models import Permission
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, Value
 
@@ -274,8 +273,11 @@ _orders_on_page = _VisibleRows(_on_page)
 def _may_raise(by: User) -> Exists:
     """Whether somebody was given the right to raise priorities, himself or by a group."""
     app, _, name = rights.RAISE.partition(".")
-    given = Permission.objects.filter(content_type__app_label=app, codename=name)
-    return Exists(given.filter(Q(user=by.pk) | Q(group__user=by.pk)))
+    own = Q(user_permissions__content_type__app_label=app, user_permissions__codename=name)
+    of_group = Q(
+        groups__permissions__content_type__app_label=app, groups__permissions__codename=name
+    )
+    return Exists(User.objects.filter(own | of_group, pk=by.pk))
 
 
 def order_on_page(order_id: uuid.UUID, *, by: User) -> SeenOrder:
