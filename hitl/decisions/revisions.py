@@ -5,8 +5,10 @@ and what was approved before it.
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 
+from checkpoints.store.prepared_queries import Prepared
 from hitl.models import Decision
 from hitl.rendering import word_diff
 from runs.models import Pause
@@ -128,15 +130,9 @@ def planned(pause: Pause) -> Planned | None:
     """The last approval of another step before this question, with its figures beside those of now;
     None where there is none, or it has no figure in common with this one.
     """
-    decision = (
-        Decision.objects.filter(
-            pause__run__thread=pause.run.thread_id, pause__lt=pause.pk, action=APPROVE
-        )
-        .exclude(pause__step=pause.step)
-        .select_related("pause")
-        .order_by("-pk")
-        .first()
-    )
+    if not getattr(pause, "has_approved", True):  # as its page read it
+        return None
+    decision = next(iter(_approved_before.get(pause.run.thread_id, pause.pk, pause.step)), None)
     if decision is None or decision.pause is None:
         return None
     then = {str(label): str(value) for label, value in decision.pause.facts}
@@ -145,3 +141,16 @@ def planned(pause: Pause) -> Planned | None:
         return None
     facts = [(label, value, now.get(label, "")) for label, value in then.items()]
     return Planned(decision, facts, [str(effect) for effect in decision.pause.effects])
+
+
+_approved_before = Prepared(
+    lambda thread, key, step: (
+        Decision.objects.filter(pause__run__thread=thread, pause__lt=key, action=APPROVE)
+        .exclude(pause__step=step)
+        .select_related("pause")
+        .order_by("-pk")[:1]
+    ),
+    uuid.UUID,
+    uuid.UUID,
+    str,
+)

@@ -14,11 +14,11 @@ looked for only where the usual, quick way finds nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, Value
 
 from checkpoints.database import one_look
 from checkpoints.database.people import User
@@ -29,9 +29,11 @@ from hitl.decisions.errors import NotFound
 from hitl.decisions.reviewers import external_access, policy
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor, ReviewContext
-from hitl.models import Mention
-from runs.models import Pause, PauseQuerySet, Run, WorkOrder
+from hitl.models import Comment, Decision, Delegation, Mention, Snooze
+from runs.definitions import rights
+from runs.models import Artifact, Pause, PauseQuerySet, Run, WorkOrder
 from runs.states import LIVE
+from runs.workflows.sequence import APPROVE
 
 AnyReviewContext = ReviewContext | external_access.ExternalReviewContext
 Row = TypeVar("Row", bound=models.Model)
@@ -244,18 +246,106 @@ def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     return order
 
 
-# the checkpoint tells what the revision cost
-_open_pauses = Prepared(
-    lambda key: (
-        Pause.objects.open()
-        .shown()
-        .select_related("checkpoint")
-        .defer("checkpoint__body")
-        .filter(run__work_order=key)
-        .order_by("id")
-    ),
-    uuid.UUID,
+class SeenOrder(NamedTuple):
+    """A work order, and how a person sees it."""
+
+    order: WorkOrder
+    observes: bool
+    """They take no part in it, but are asked on it."""
+
+
+def _on_page(by: User, key: uuid.UUID) -> models.QuerySet[WorkOrder]:
+    """With what most orders have none of, so that it need not be looked for; and with what decides
+    whether this person may raise priorities.
+    """
+    thread = OuterRef("thread")
+    orders = WorkOrder.objects.visible_to(by).shown_to(by).filter(pk=key)
+    return orders.annotate(
+        has_children=Exists(Run.objects.filter(parent__thread=thread)),
+        has_artifacts=Exists(Artifact.objects.filter(thread=thread)),
+        may_raise=_may_raise(by),
+    )
+
+
+_orders_on_page = _VisibleRows(_on_page)
+
+
+def _may_raise(by: User) -> Exists:
+    """Whether somebody was given the right to raise priorities, himself or by a group."""
+    app, _, name = rights.RAISE.partition(".")
+    own = Q(user_permissions__content_type__app_label=app, user_permissions__codename=name)
+    of_group = Q(
+        groups__permissions__content_type__app_label=app, groups__permissions__codename=name
+    )
+    return Exists(User.objects.filter(own | of_group, pk=by.pk))
+
+
+def order_on_page(order_id: uuid.UUID, *, by: User) -> SeenOrder:
+    """As `look_at_order`, with what its page has beside it."""
+    order = next(iter(_orders_on_page.get(by, order_id)), None)
+    if order is not None:
+        return SeenOrder(order, observes=False)
+    return SeenOrder(look_at_order(order_id, by=by), observes=True)
+
+
+_threads_on_page = _VisibleRows(
+    lambda by, key: _threads_shown(Thread.objects.visible_to(by).filter(pk=key)).annotate(
+        takes_part=Value(True)
+    )
 )
+
+
+def _threads_shown(threads: models.QuerySet[Thread]) -> models.QuerySet[Thread]:
+    """With what their page shows, and `has_home`: whether that of an order or of another run may be
+    theirs.
+    """
+    of_another = Run.objects.filter(thread=OuterRef("pk")).exclude(parent=None, work_order=None)
+    related = threads.select_related("owner", "team", "head", "work_order")
+    return related.defer("head__body").annotate(has_home=Exists(of_another))
+
+
+def thread_on_page(thread_id: uuid.UUID, *, by: User) -> Thread | None:
+    """A thread that this person sees, or is asked on; None where there is no such thread.
+
+    One in which they take part says so in `takes_part`.
+    """
+    thread = next(iter(_threads_on_page.get(by, thread_id)), None)
+    if thread is None and is_asked(thread_id, by=by):
+        return _threads_shown(Thread.objects.filter(pk=thread_id)).first()
+    return thread
+
+
+def _on_card() -> PauseQuerySet:
+    # the checkpoint tells what the revision cost
+    related = Pause.objects.open().shown().select_related("checkpoint").defer("checkpoint__body")
+    return related.annotate(**_said_at()).order_by("id")
+
+
+_open_pauses = Prepared(lambda key: _on_card().filter(run__work_order=key), uuid.UUID)
+_open_of_run = Prepared(lambda key: _on_card().filter(run=key), uuid.UUID)
+
+
+def open_pauses_of(runs: Sequence[uuid.UUID]) -> list[Pause]:
+    """The open questions of these runs, oldest first."""
+    if len(runs) == 1:  # the usual
+        return _open_of_run.get(runs[0])
+    return list(_on_card().filter(run__in=runs)) if runs else []
+
+
+def _said_at() -> dict[str, Exists]:
+    """What most questions have none of, so that it need not be looked for: annotations of
+    questions.
+    """
+    here = OuterRef("pk")
+    before = Decision.objects.filter(
+        pause__run__thread=OuterRef("run__thread"), pause__lt=here, action=APPROVE
+    )
+    return {
+        "has_comments": Exists(Comment.objects.filter(pause=here)),
+        "has_handed_over": Exists(Delegation.objects.filter(pause=here)),
+        "has_snoozes": Exists(Snooze.objects.filter(pause=here)),
+        "has_approved": Exists(before.exclude(pause__step=OuterRef("step"))),
+    }
 
 
 def open_pauses(order: WorkOrder) -> list[Pause]:

@@ -38,8 +38,13 @@ def root_of(run: Run) -> Run:
 def home_of(run: Run) -> str:
     """The address of the page that shows a run: its order's, else its thread's."""
     if run.work_order_id is not None:
-        return _address("hitl:order", WorkOrder.PREFIX, run.work_order_id)
+        return order_at(run.work_order_id)
     return _address("hitl:thread", Thread.PREFIX, root_of(run).thread_id)
+
+
+def order_at(order_id: uuid.UUID) -> str:
+    """The address of an order's page."""
+    return _address("hitl:order", WorkOrder.PREFIX, order_id)
 
 
 def decide_of(pause: Pause) -> str:

@@ -17,20 +17,19 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, gettext_noop
 
 from checkpoints import ids
-from checkpoints.database import clock
-from checkpoints.events.log import IMPORTED_AT
 from checkpoints.forensics import steps
 from checkpoints.lineage import Branch
-from checkpoints.models import CheckpointStatus, Event
+from checkpoints.models import CheckpointStatus
 from checkpoints.text import dates, invisible
 from hitl.decisions.deadlines import changes
 from hitl.forms.pages import label_of
 from hitl.http import languages
 from hitl.identity import factors
+from hitl.rendering import events, moments
 from hitl.rendering import markdown as md
-from hitl.rendering import moments
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
+from hitl.views.cards.standing import Card
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
@@ -43,6 +42,10 @@ register.tags |= i18n.register.tags  # nearly every template has words
 register.filters |= i18n.register.filters
 register.filter(moments.ago)
 register.filter(moments.ahead)
+register.filter(events.short_id)
+register.filter(events.step_title)
+register.filter(events.event_words)
+register.filter(events.is_imported)
 register.simple_tag(moments.since)
 register.simple_tag(moments.until)
 
@@ -139,12 +142,12 @@ def _words_of(language: str) -> str:
 
 
 @register.inclusion_tag("hitl/pauses/_deadline.html", takes_context=True)
-def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
+def deadline(context: dict[str, Any], card: Card) -> dict[str, Any]:
     """What the rules of an open question do when nobody answers, and what its reader can do about
     it.
     """
     return {
-        **shown_to(context["request"].user, pause, now=clock.now()),
+        **shown_to(card.standing),
         "csrf_token": context.get("csrf_token"),
     }
 
@@ -161,20 +164,6 @@ def next_question(context: dict[str, Any]) -> dict[str, Any]:
 def shown(key: Any, prefix: str) -> str:
     """The shown id of a key."""
     return ids.show(prefix, key)
-
-
-@register.filter
-def short_id(shown_id: str) -> str:
-    """`ckpt_01k…f3`: enough to tell two apart in a list; the whole is in the title."""
-    prefix, _, rest = shown_id.partition("_")
-    return f"{prefix}_{rest[:4]}…{rest[-4:]}" if len(rest) > 10 else shown_id
-
-
-@register.filter
-def step_title(name: str) -> str:
-    """`Cool off` for the step `cool_off`, as the progress of an order has it."""
-    words = str(name or "").replace("_", " ").replace("-", " ")
-    return words[:1].upper() + words[1:]
 
 
 @register.filter
@@ -345,35 +334,3 @@ def as_written(context: Context, text: str, brief: bool = False) -> dict[str, An
 def diff_kind(line: str) -> str:
     """The class of a line of a unified diff."""
     return {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same")
-
-
-@register.filter
-def event_words(event: Event) -> SafeString:
-    """What an event says, on one line.
-
-    One that was imported says it of another server, and never as a fact of this one.
-    """
-    data = event.data if isinstance(event.data, dict) else {}
-    named = (
-        data.get("message")
-        or data.get("error")
-        or data.get("prompt")
-        or data.get("decision")
-        or data.get("step")
-        or ""
-    )
-    text = str(named)[:300]
-    if not is_imported(event):
-        return visible(text)
-    by = f", said to be by {str(data['by'])[:100]}" if "by" in data else ""
-    return visible(
-        f"“{event.get_kind_display()}” on another server, not checked here"
-        + (f": {text}" if text else "")
-        + by
-    )
-
-
-@register.filter
-def is_imported(event: Event) -> bool:
-    """Whether an event came with a document."""
-    return isinstance(event.data, dict) and IMPORTED_AT in event.data

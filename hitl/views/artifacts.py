@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob, Thread
+from checkpoints.store.prepared_queries import Prepared
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views.common import person
@@ -23,14 +24,33 @@ SHOWN = 100
 NEWEST = paging.ListOrder(newest=True, prefix=Artifact.PREFIX)
 
 
-def of(thread_id: uuid.UUID, below: Iterable[Run], here: ListAddress) -> ListPage[Artifact]:
+def of(
+    thread_id: uuid.UUID, below: Iterable[Run], here: ListAddress, *, has_some: bool = True
+) -> ListPage[Artifact]:
     """Those of a thread and of the child runs below its run, a page from the newest on, each page
     oldest first.
+
+    `has_some` is false where the caller knows that the thread itself has none.
     """
     threads = {thread_id, *(run.thread_id for run in below)}
-    artifacts = Artifact.objects.filter(thread__in=threads).select_related("run")
-    page = paging.in_order(artifacts, NEWEST, here, "artifacts", size=SHOWN)
+
+    def read(after: str, limit: int) -> list[Artifact]:
+        if not after and len(threads) == 1:
+            return _newest.get(thread_id) if has_some else []
+        artifacts = Artifact.objects.filter(thread__in=threads).select_related("run")
+        return list(NEWEST(artifacts, NEWEST.read(after) if after else None)[:limit])
+
+    page = paging.paged(
+        here, "artifacts", read, lambda row: NEWEST.write(NEWEST.place(row)), size=SHOWN
+    )
     return replace(page, rows=page.rows[::-1])
+
+
+_newest = Prepared(
+    lambda key: NEWEST(Artifact.objects.filter(thread=key).select_related("run"))[: SHOWN + 1],
+    uuid.UUID,
+)
+"""Of one thread alone: nearly every page asks for them."""
 
 
 @require_safe

@@ -5,20 +5,30 @@ can do about it.
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from typing import Any
 
 from django.utils.translation import gettext, ngettext
 
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions.deadlines import changes
+from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import Snooze
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.workflows.sequence import APPROVE
 
+_naps = Prepared(
+    lambda pause, person, now: Snooze.objects.filter(pause=pause, person=person, until__gt=now),
+    uuid.UUID,
+    int,
+    dt.datetime,
+)
 
-def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
+
+def shown_to(standing: ReviewContext) -> dict[str, Any]:
     """The context of `_deadline.html`."""
-    mine = changes.may_answer(pause, user)
+    pause, now, mine = standing.pause, standing.now, bool(standing.seats)
     return {
         "pause": pause,
         "words": _outcome(pause),
@@ -30,8 +40,15 @@ def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
         "stage_names": _names(pause),
         "later": changes.choices(pause, now=now) if mine else [],
         "naps": [_nap(length) for length in changes.naps(pause, now=now)] if mine else [],
-        "nap": Snooze.objects.filter(pause=pause, person=user.pk, until__gt=now).first(),
+        "nap": _nap_of(standing),
     }
+
+
+def _nap_of(standing: ReviewContext) -> Snooze | None:
+    pause = standing.pause
+    if not getattr(pause, "has_snoozes", True):  # as its page read it
+        return None
+    return next(iter(_naps.get(pause.pk, standing.by.pk, standing.now)), None)
 
 
 def _nap(length: dt.timedelta) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
+from checkpoints.store.prepared_queries import Prepared
 from hitl.models import Decision
 from hitl.views.common import place_of
 from hitl.views.story import output_of
@@ -60,21 +63,41 @@ class Member:
         return place_of(self.pause) if self.pause else ""
 
 
-def family_of(run: Run | None) -> list[Run]:
+def family_of(run: Run | None, *, has_children: bool = True) -> list[Run]:
     """The runs below a run and below those that it retries, in their parents' order: every version
     of each child run.
+
+    `has_children` is false where the caller knows that its thread has none.
     """
-    if run is None:
+    if run is None or not has_children:
         return []
     family: list[Run] = []
-    level: Iterable[uuid.UUID] = chain(
-        run.pk, dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of"))
-    )
-    related = Run.objects.select_related("thread__head", "definition").defer("thread__head__body")
-    while below := list(related.filter(parent__in=level).order_by("id")):
-        family += below
-        level = [run_below.pk for run_below in below]
+    children = _children.get(run.thread_id)
+    if children:
+        retried = dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of"))
+        versions = set(chain(run.pk, retried))
+        children = [child for child in children if child.parent_id in versions]
+    while children:
+        family += children
+        level = [child.pk for child in children]
+        children = list(_related().filter(parent__in=level).order_by("id"))
     return family
+
+
+def _related() -> QuerySet[Run]:
+    return Run.objects.select_related("thread__head", "definition").defer("thread__head__body")
+
+
+_children = Prepared(lambda key: _related().filter(parent__thread=key).order_by("id"), uuid.UUID)
+"""Of all runs of a thread: most have none."""
+
+
+def share_definition(runs: Iterable[Run], definitions: Iterable[Definition]) -> None:
+    """Give runs the definitions that were read already."""
+    known = {definition.pk: definition for definition in definitions}
+    for run in runs:
+        if run.definition_id in known:
+            run.definition = known[run.definition_id]
 
 
 def members_of(run: Run | None, family: Sequence[Run], pauses: Iterable[Pause]) -> list[Member]:

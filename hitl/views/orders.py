@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
-from checkpoints.database import clock
-from checkpoints.database.people import User
-from checkpoints.database.snapshot import one_moment
-from hitl.decisions import services, undo, visibility
+from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.find.orders import ORDERS
 from hitl.forms.pages import WorkOrderForm
+from hitl.http import tracing
 from hitl.http.errors import status_of
 from hitl.live.work_feed import WorkWriter
 from hitl.models import BatchAction, Via
 from hitl.rendering import paging
-from hitl.rendering.paging import ListAddress
-from hitl.views import artifacts, family, story
-from hitl.views.cards import contents, typed
+from hitl.views.cards import typed
 from hitl.views.common import person
 from hitl.views.lists.bar import Listing
-from hitl.views.threads import watched
-from runs import phases
+from hitl.views.threads import news, order_page, watched
+from hitl.views.threads.order_page import page_of
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound, readiness, rights
 from runs.definitions.readiness import CannotRun
 from runs.definitions.rights import NotPermitted
 from runs.git.sources import BadSource
 from runs.models import Repository, Template, WorkOrder
-from runs.services import InputInvalid, OrdersStopped, priorities, resubmit, step_times
-from runs.services import limits as work_limits
+from runs.services import InputInvalid, OrdersStopped, resubmit
 from runs.states import RunEnded
 from runs.workflows.sequence import CANCEL
 
@@ -51,7 +43,6 @@ OFFERED_FIRST = "repo-tidy"
 """The template that the page of a new order begins with, where nothing else says one."""
 OFFERED = 12
 """Repositories that the page of a new order offers."""
-TERMINAL = {"completed", "failed"}
 
 
 @require_safe
@@ -190,101 +181,33 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
 @login_required
 def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives
-    only the part that changes, `?live=work` to a page without a question.
+    only the part that changes, of a page with a question what changed since the version that
+    `If-None-Match` names; `?live=work` to a page without a question.
     """
     if request.GET.get("live") == "work":
         shared = watched.order_page(request, order_id, page_of)
         if shared is not None:
             return shared
-    context = page_of(
-        order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict()
-    )
-    return render(
-        request,
-        "hitl/orders/_order_live.html" if "live" in request.GET else "hitl/orders/order.html",
-        context,
-    )
-
-
-def page_of(
-    order_id: uuid.UUID,
-    *,
-    by: User,
-    wanted: str = "",
-    query: Mapping[str, str] = MappingProxyType({}),
-    **answer: Any,
-) -> dict[str, Any]:
-    """All that the work-order page shows to a person, as of one moment.
-
-    `wanted` and `answer` are as for `contents.card_of`.
-
-    Args:
-        query: of the address, which may name places in the page's lists.
-    Raises:
-        Http404: the person may not see the order, or a list has no such place.
-    """
-    here = ListAddress(reverse("hitl:order", args=[order_id]), query).only("pause", *story.LISTS)
-    with one_moment():
-        return _parts_of(
-            services.look_at_order(order_id, by=by), here, by=by, wanted=wanted, **answer
-        )
-
-
-def _parts_of(
-    order: WorkOrder, here: ListAddress, *, by: User, wanted: str, **answer: Any
-) -> dict[str, Any]:
-    run, pauses = order.latest_run, services.open_pauses(order)
-    below = family.family_of(run)
-    observer = visibility.is_observer(order.thread, by=by)
-    earlier, successor = resubmit.beside(order, by=by)
-    return {
-        "order": order,
-        "observer": observer,
-        "artifacts": None if observer else artifacts.of(order.thread_id, below, here),
-        **(card := contents.card_of(pauses, wanted, by=by, observer=observer, **answer)),
-        "here": here.to(pause=card.get("chosen", "")),
-        **family.rerunning_of(run, below, pauses),
-        **story.story_of(order.thread_id, here),
-        "steps": (steps := progress(order)),
-        "ended_at": family.ended_at(steps),
-        "members": family.members_of(run, below, pauses),
-        "waiting_for": family.waiting_for(run),
-        "at_work": step_times.at_work(run),
-        "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
-        "seq": order.thread.last_seq,
-        "terminal": order.status in TERMINAL,
-        "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
-        "may_suspend": not observer and order.status in {"pending", "running"},
-        "suspended_by": family.suspended_by([run, *below] if run else []),
-        "may_retry": not observer and run is not None and run.may_be_taken_up,
-        **_places_of(order, by),
-        "may_prioritise": priorities.may_change(order, by),
-        "may_ask_again": not observer and resubmit.may_ask_again(order),
-        "earlier": earlier,
-        "successor": successor,
-    }
+    by, wanted, live = person(request), request.GET.get("pause", ""), "live" in request.GET
+    had = news.read(request.headers.get("If-None-Match", "")) if live else None
+    page = order_page.read(order_id, by=by, wanted=wanted, query=request.GET.dict(), had=had)
+    response: HttpResponse
+    if page.parts is None:
+        whole = "hitl/orders/_order_live.html" if live else "hitl/orders/order.html"
+        response = render(request, whole, page.context)
+    elif page.parts:
+        response = render(request, "hitl/orders/_order_parts.html", page.context)
+    else:
+        response = HttpResponseNotModified()
+    if live and page.version is not None:
+        response["ETag"] = f'"{page.version}"'
+        response["Cache-Control"] = "no-store"  # parts are of use to nobody but who asked for them
+    if page.run is not None:
+        response[tracing.HEADER] = page.run.shown_id
+    return response
 
 
 WRITER = WorkWriter(watched.kind_of, partial(watched.write, page_of=page_of))
-
-
-def _places_of(order: WorkOrder, by: User) -> dict[str, Any]:
-    """Who holds the places that it waits for, as far as this person may see."""
-    if not getattr(order, "waits_for", None) or order.latest_run_id is None:
-        return {}
-    seen, others = work_limits.in_the_way(order.latest_run_id, by=by)
-    return {"in_the_way": seen, "others_in_the_way": others}
-
-
-def progress(order: WorkOrder) -> list[dict[str, str]]:
-    return family.progress_of(
-        order.definition,
-        order.current_step,
-        order.status,
-        phases.asked(order),
-        gathers=order.gathering,
-        left_out=family.left_out_of(order),
-    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

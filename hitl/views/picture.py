@@ -20,7 +20,7 @@ from hitl.rendering.diagrams.times import Moment, Span
 from hitl.threads import time_spent
 from hitl.views import family
 from hitl.views.common import person
-from hitl.views.orders import progress
+from hitl.views.threads.order_page import progress
 from runs.definitions import pictures
 from runs.models import Run, WorkOrder
 from runs.workflows.sequence import FrozenStep

@@ -17,9 +17,26 @@ const BROUGHT_WITHIN = 3_000; // behind an event, where the server brings the pa
 let stream = null, timer = 0, lookedAt = 0, fetching = false, again = false;
 let brought = false, waited = 0; // whether the server brings what changed while the order works, as it does for all who watch
 
+/** Rows that came since the version that was had: at the end of a log, before all others of a timeline. */
+function addNews(fresh) {
+  for (const news of fresh.querySelectorAll("[data-news]")) {
+    const list = root.querySelector(`[data-live="${news.dataset.news}"]`);
+    if (!list) continue;
+    list.querySelector("[data-none]")?.remove();
+    const scroller = list.closest("[data-scroller]"), atEnd = scroller && isAtEnd(scroller);
+    const rows = [...news.children].filter(({ id }) => !id || !document.getElementById(id));
+    if (scroller) list.append(...rows);
+    else list.prepend(...rows);
+    if (atEnd) scroller.scrollTop = scroller.scrollHeight;
+  }
+}
+
+const isAtEnd = ({ scrollTop, clientHeight, scrollHeight }) => scrollTop + clientHeight >= scrollHeight - 8;
+
 /** Swap what changed between this page and another rendering of it. An unchanged card stays as it is: somebody may be typing in it. */
 function show(fresh) {
   tell(fresh); // so that equal parts compare equal
+  addNews(fresh);
   for (const old of root.querySelectorAll("[data-live]")) {
     const next = fresh.querySelector(`[data-live="${old.dataset.live}"]`);
     if (!next) continue;
@@ -31,7 +48,7 @@ function show(fresh) {
     if (isCard) letGo(old, next);
     else keepText(old, next);
     const scroller = old.closest("[data-scroller]");
-    const atEnd = scroller && scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 8;
+    const atEnd = scroller && isAtEnd(scroller);
     old.replaceWith(next);
     if (atEnd) scroller.scrollTop = scroller.scrollHeight;
     card.mount(next);
@@ -44,7 +61,7 @@ function show(fresh) {
     } else typing?.focus();
   }
   if (fresh.dataset.page !== root.dataset.page) history.replaceState(null, "", fresh.dataset.page);
-  Object.assign(root.dataset, fresh.dataset);
+  Object.assign(root.dataset, { version: "" }, fresh.dataset);
   chat.shown(root);
   if (root.dataset.terminal === "true") end();
 }
@@ -98,8 +115,10 @@ async function refresh() {
   try {
     const url = new URL(root.dataset.page, location.href); // it may choose a question already
     url.searchParams.set("live", root.querySelector("[data-pause]") ? "" : "work"); // which all who watch are shown alike
-    const response = await fetch(url, { credentials: "same-origin" });
-    if (response.ok) {
+    const { version } = root.dataset; // of a page with a question: it is told what changed since
+    const response = await fetch(url, { credentials: "same-origin", cache: "no-store", headers: version ? { "If-None-Match": `"${version}"` } : {} });
+    if (response.ok && version !== root.dataset.version) refreshSoon(); // an answer of one's own showed more
+    else if (response.ok) {
       const fresh = read(await response.text());
       if (fresh) show(fresh);
       if (fresh && !brought && Number(fresh.dataset.seq) < stream?.cursor) refreshSoon(); // others were shown it a moment before

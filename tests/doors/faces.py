@@ -15,6 +15,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from checkpoints.models import Thread
+from hitl.decisions import claims
 from hitl.models import ApiToken
 from runs import services
 from runs.models import Pause, WorkOrder
@@ -71,13 +73,23 @@ def faces(reader: User, root: User, order: WorkOrder, template: str) -> Iterator
         f"/work-orders/{order.shown_id}/",
         f"/rows?kind=approval&ids={pause.shown_id}",
     )
+    # an open page says which version it has, and is brought what changed since: here a claim that
+    # came and went, so that all else is as it was
+    look = f"{page}?live"
+    seen = {"if-none-match": own.get(look)["ETag"]}
+    claims.claim(pause.pk, by=reader)
+    claims.release(pause.pk, by=reader)
+    newest = {"if-none-match": own.get(look)["ETag"]}
     for name, calls, queries, act in (
         ("an empty request", 1_800, 1, got("/favicon.ico")),
         ("inbox", 80_000, 9, got("/")),
         ("a changed row of an inbox with filters", 6_000, 4, got(changed_row)),
         ("order page", 60_000, 14, got(page)),
-        ("order page with a question, looked at again", 10_000, 6, got(f"{page}?live")),
+        ("order page with a question, looked at again", 10_000, 6, got(look, headers=seen)),
+        ("order page with a question, nothing new", 10_000, 6, got(look, headers=newest)),
+        ("order page with a question, all of it again", 60_000, 14, got(look)),
         ("order at work, looked at again", 10_000, 6, got(f"{at_work}?live=work")),
+        ("thread page", 60_000, 14, got(f"/threads/{own_thread(reader).shown_id}/")),
         ("list of orders", 60_000, 9, got("/work-orders/")),
         ("REST, open questions", 35_000, 6, got("/api/v1/pauses?open=1", headers=token)),
         ("REST, one question", 9_000, 5, got(f"/api/v1/pauses/{pause.shown_id}", headers=token)),
@@ -88,6 +100,12 @@ def faces(reader: User, root: User, order: WorkOrder, template: str) -> Iterator
         ("admin, checkpoints", 90_000, 3, got("/admin/checkpoints/checkpoint/", admin)),
     ):
         yield Face(name=name, bar=Cost(calls=calls, queries=queries), act=act)
+
+
+def own_thread(reader: User) -> Thread:
+    """A thread that they see, of no order, whose run waits for an answer."""
+    theirs = Thread.objects.visible_to(reader).filter(work_order=None)
+    return theirs.filter(runs__pauses__status="open").latest("pk")
 
 
 def counted(face: Face) -> Cost:

@@ -5,6 +5,7 @@ answers.
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -15,10 +16,13 @@ from checkpoints.database.people import NAME, User
 from checkpoints.state import codec
 from checkpoints.store.prepared_queries import Prepared
 from hitl.models import Delegation
+from runs.models import Pause
 from runs.workflows.refusals import FieldRefused
 
 LONGEST = dt.timedelta(days=366)
 MOST = 20
+OFFERED = 100
+"""Colleagues that a form offers; others are called by their username."""
 
 
 class DelegationRefused(FieldRefused):
@@ -44,6 +48,17 @@ def to(user: User, *, now: dt.datetime) -> list[Delegation]:
     return _to.get(now, user.pk)
 
 
+_at = Prepared(
+    lambda key: Delegation.objects.filter(pause=key).select_related("to_user").order_by("pk"),
+    uuid.UUID,
+)
+
+
+def at(pause: Pause) -> list[Delegation]:
+    """Who was asked to answer one question in somebody's place, at whatever time."""
+    return _at.get(pause.pk) if getattr(pause, "has_handed_over", True) else []
+
+
 def colleagues(user: User) -> QuerySet[User]:
     """Whom a person may name: people of the same teams.
 
@@ -55,6 +70,14 @@ def colleagues(user: User) -> QuerySet[User]:
         .distinct()
         .order_by(NAME)
     )
+
+
+_offered = Prepared(lambda key: colleagues(User(pk=key))[:OFFERED], int)
+
+
+def offered(user: User) -> list[User]:
+    """As many of them as forms offer."""
+    return _offered.get(user.pk)
 
 
 @transaction.atomic

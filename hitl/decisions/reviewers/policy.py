@@ -35,7 +35,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User, called
 from checkpoints.text import dates
 from hitl import models
-from hitl.decisions.reviewers import outsiders, turns
+from hitl.decisions.reviewers import delegations, outsiders, turns
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.refusals import NotAllowed as NotAllowed
 from hitl.decisions.reviewers.refusals import NotNow as NotNow
@@ -219,10 +219,14 @@ class ReviewContext(ReviewContextBase):
     @cached_property
     def handed_to(self) -> str | None:
         """The username of who answers this question in the person's place; None where nobody."""
+        if "delegations" in getattr(self.pause, "_prefetched_objects_cache", {}):
+            of_pause = list(self.pause.delegations.all())
+        else:
+            of_pause = delegations.at(self.pause)
         return next(
             (
                 handed.to_user.get_username()
-                for handed in self.pause.delegations.all()  # prefetched where there are many
+                for handed in of_pause
                 if handed.from_user_id == self.by.pk and handed.ends_at > self.now
             ),
             None,

@@ -10,9 +10,9 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Prefetch, QuerySet
 from django.utils.translation import gettext
 
@@ -21,6 +21,7 @@ from checkpoints.database.people import NAME, User
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import notifications, visibility
 from hitl.decisions.answers import Answer
 from hitl.decisions.errors import AnswerInvalid, NotFound
@@ -63,7 +64,10 @@ class TooManyComments(Exception):
 
 def at(pause: Pause) -> list[Comment]:
     """What was said at a question, in its order; of what was taken back, that it was."""
-    return list(_shown(Comment.objects.filter(pause=pause)))
+    said = _at.get(pause.pk) if getattr(pause, "has_comments", True) else []
+    if said:
+        models.prefetch_related_objects(said, _mentions())
+    return said
 
 
 def earlier(pause: Pause) -> list[Comment]:
@@ -74,22 +78,27 @@ def earlier(pause: Pause) -> list[Comment]:
 
 
 def _shown(comments: QuerySet[Comment]) -> QuerySet[Comment]:
-    mentions = Mention.objects.select_related("person").order_by("pk")
-    return (
-        comments.select_related("author")
-        .prefetch_related(Prefetch("mentions", mentions))
-        .order_by("pk")
-    )
+    return comments.select_related("author").prefetch_related(_mentions()).order_by("pk")
 
 
-def may_ask(pause: Pause, by: User) -> bool:
+def _mentions() -> Prefetch[Any]:
+    return Prefetch("mentions", Mention.objects.select_related("person").order_by("pk"))
+
+
+_at = Prepared(
+    lambda key: Comment.objects.filter(pause=key).select_related("author").order_by("pk"),
+    uuid.UUID,
+)
+
+
+def may_ask(standing: ReviewContext) -> bool:
     """Whether a person may show a question to a colleague: who asked for the work, and who answers
     it.
     """
     return (
-        by.is_superuser
-        or by.pk == pause.run.thread.owner_id
-        or bool(ReviewContext(pause, by).seats)
+        standing.by.is_superuser
+        or standing.by.pk == standing.pause.run.thread.owner_id
+        or bool(standing.seats)
     )
 
 
@@ -297,7 +306,7 @@ def _asked(pause: Pause, usernames: Iterable[str], by: User) -> list[User]:
         raise CommentRefused(
             "ask", gettext("Up to %(meant)s people are asked at once.") % {"meant": MEANT}
         )
-    if not may_ask(pause, by):
+    if not may_ask(ReviewContext(pause, by)):
         raise CommentRefused(
             "ask",
             gettext("Only who answers the question, or asked for the work, shows it to others."),

@@ -18,6 +18,7 @@ from hitl.decisions.talk import patches
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
+from hitl.rendering.links import decide_of
 from hitl.rendering.patches import ReadPatch
 from hitl.views.cards import standing as cards
 from hitl.views.cards import talk, typed
@@ -45,7 +46,8 @@ def card_of(
     wanted: str,
     *,
     by: User,
-    observer: bool = False,
+    observer: bool,
+    standing: cards.Card | None = None,
     form: DecisionForm | None = None,
     inputs: SchemaForm | CallsForm | None = None,
     answered: Pause | None = None,
@@ -58,6 +60,7 @@ def card_of(
     Args:
         wanted: shown id of the question that the address names, or "".
         by, observer: who looks, and whether without taking part in the thread.
+        standing: to the question that is chosen, where it was looked up.
         form, inputs, answered: what was typed, and for which question. No other card shows it:
             there it is `unsent`.
         problem, wrong: what is said above the card, and whether it is something to put right.
@@ -81,15 +84,14 @@ def card_of(
     form = (form if same else None) or DecisionForm()
     inputs = inputs if same else None
     form.look_at(inputs)
-    standing = cards.of(pause, by)
+    if standing is None or standing.pause != pause:
+        standing = cards.of(pause, by, takes_part=not observer)
     return {
         "unsent": unsent,
         "wrong": wrong,
         "edit": form.edit_of(pause),
         "edits": typed.edits_of(pause, form, inputs),
-        "pause": pause,
-        "standing": standing,
-        "talk": talk.of(pause, by, standing),
+        **answered_of(standing, by=by, observer=observer),
         "form": form,
         **_changes(pause),
         "spent": revisions.spent(pause),
@@ -97,16 +99,29 @@ def card_of(
         "inputs": inputs or form_of(standing.asked, known=standing.known),
         "problem": problem or damage or gone,
         "patch": patch,
-        "ways": _ways(pause),
         "leads": leads(pause),
         "ends": ends(pause.run),
-        "whose": whose(pause.run),
         "own_steps": _own_steps(pause),
-        "cancel": cancel_of(pause, observer=observer),
         "others": [
             (other, whose(other.run), place_of(other)) for other in pauses if other.pk != pause.pk
         ],
         "chosen": pause.shown_id if pause.shown_id == wanted else "",
+    }
+
+
+def answered_of(standing: cards.Card, *, by: User, observer: bool) -> dict[str, Any]:
+    """What stands on a card of people and of their answers: what others change while somebody
+    reads the question.
+    """
+    pause = standing.pause
+    return {
+        "pause": pause,
+        "standing": standing,
+        "talk": talk.of(pause, by, standing),
+        "decide": decide_of(pause),
+        "ways": _ways(pause),
+        "whose": whose(pause.run),
+        "cancel": cancel_of(pause, observer=observer),
     }
 
 

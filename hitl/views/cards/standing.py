@@ -5,27 +5,27 @@ may or may not.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from django.conf import settings
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from checkpoints.database.people import User
+from checkpoints.text import invisible
 from hitl.decisions.reviewers import delegations, external_access, policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext
-from hitl.models import Vote
+from hitl.models import Vote, name_of
 from hitl.rendering import word_diff
 from runs.definitions import compatibility, due_times
 from runs.models import Pause
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.stages import Status
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
-
-OFFERED = 100
-"""Colleagues that a form offers; others are called by their username."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,12 @@ class Card:
     @cached_property
     def of_own_teams(self) -> list[User]:
         """People of the person's teams, as many as forms offer; read once for all of them."""
-        return list(delegations.colleagues(self.standing.by)[:OFFERED])
+        return delegations.offered(self.standing.by)
+
+    @cached_property
+    def offers(self) -> SafeString:
+        """They, as the options of a form: two forms of a card have all of them."""
+        return options(self.of_own_teams)
 
     @property
     def who(self) -> str:
@@ -284,9 +289,17 @@ class Card:
         )
 
 
+def options(people: Iterable[User]) -> SafeString:
+    """People as options, each by the username and with the name."""
+    named = [(escape(person.get_username()), invisible.html(name_of(person))) for person in people]
+    rows = [f'<option value="{username}">{name}</option>' for username, name in named]
+    return mark_safe("".join(rows))  # noqa: S308  # both are escaped
+
+
 def _only(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def of(pause: Pause, by: User) -> Card:
-    return Card(pause, ReviewContext(pause, by))
+def of(pause: Pause, by: User, *, takes_part: bool = False) -> Card:
+    """`takes_part` is as for `ReviewContext`."""
+    return Card(pause, ReviewContext(pause, by, takes_part=takes_part))

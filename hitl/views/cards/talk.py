@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.utils.safestring import SafeString
+
 from checkpoints.database.people import User
+from hitl.decisions.reviewers.delegations import OFFERED
 from hitl.decisions.talk import comments
 from hitl.models import Comment
-from hitl.views.cards.standing import OFFERED, Card
+from hitl.views.cards.standing import Card, options
 from runs.models import Pause
 
 
@@ -44,15 +47,16 @@ class Talk:
 
     @property
     def may_ask(self) -> bool:
-        return comments.may_ask(self.pause, self.by)
+        return comments.may_ask(self.card.standing)
 
     @cached_property
-    def colleagues(self) -> list[User]:
+    def offers(self) -> SafeString:
+        """Colleagues whose opinion may be asked, as options of a form; "" for nobody."""
         if not self.may_ask:
-            return []
+            return SafeString("")
         if self.by.is_superuser:
-            return list(comments.colleagues(self.by)[:OFFERED])
-        return self.card.of_own_teams
+            return options(comments.colleagues(self.by)[:OFFERED])
+        return self.card.offers
 
 
 def of(pause: Pause, by: User, card: Card) -> Talk:

@@ -24,10 +24,10 @@ from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
 from hitl.rendering.paging import ListAddress
-from hitl.views import inbox, orders
+from hitl.views import inbox
 from hitl.views.cards import contents, proof, second_look, typed
 from hitl.views.common import find_pause, home_of, person, place_of, root_of
-from hitl.views.threads import pages
+from hitl.views.threads import order_page, pages
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -186,7 +186,7 @@ def again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> Htt
         "wrong": status in {400, 422},
     }
     if pause.run.work_order_id is not None:
-        page = orders.page_of(pause.run.work_order_id, by=person(request), **answer)
+        page = order_page.page_of(pause.run.work_order_id, by=person(request), **answer)
         return render(request, "hitl/orders/order.html", page, status=status)
     return pages.show(
         request, pages.look_at(root_of(pause.run).thread_id, request), status=status, **answer

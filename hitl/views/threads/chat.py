@@ -140,12 +140,14 @@ def of(
     *,
     observer: bool,
     log: Sequence[Event],
+    has_queue: bool,
 ) -> dict[str, Any]:
     """What the conversation's templates need.
 
     Args:
         observer: somebody who is only asked: sees, and edits nothing.
         log: log lines, oldest first, among them those on what was spent.
+        has_queue: whether messages wait for their turn.
     """
     messages = conversation.of(state)
     end, page = _page(messages, here)
@@ -165,7 +167,9 @@ def of(
         "loops": loops_of(run),
         "model": _model_of(run),
         "spent": _spent(run, log),
-        "queue": list(QueuedTurn.objects.waiting().filter(thread=thread).select_related("by")),
+        "queue": list(QueuedTurn.objects.waiting().filter(thread=thread).select_related("by"))
+        if has_queue
+        else [],
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import OuterRef, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -22,18 +22,20 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Thread, WhenBusy
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import undo, visibility
 from hitl.find.threads import THREADS, standing
 from hitl.forms.pages import BusyForm, MessageForm, ThreadForm
+from hitl.http import tracing
 from hitl.models import Wait
 from hitl.rendering import paging
-from hitl.rendering.paging import ListAddress
+from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents
 from hitl.views.common import home_of, person, place_of
 from hitl.views.lists.bar import Listing
 from hitl.views.threads import chat
-from runs.models import Pause, Run, Template
+from runs.models import Artifact, Pause, QueuedTurn, Run, Template
 from runs.services import external_runs, step_times
 from runs.states import COMPLETED, LIVE, Lifecycle
 from runs.threads import turns as turns
@@ -141,6 +143,8 @@ def leave_for(thread: Thread) -> HttpResponse | None:
     """
     if hasattr(thread, "work_order"):
         return redirect("hitl:order", thread.work_order.pk)
+    if not getattr(thread, "has_home", True):
+        return None
     run = latest_of(thread)
     if run is None or (run.parent_id is None and run.work_order_id is None):
         return None
@@ -168,7 +172,10 @@ def show(
     arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
     theirs = context["converses"] and not context["observer"]
     banner = arrived and theirs and not request.GET.get("pause")
-    return render(request, template, {**context, "banner": banner}, status=status)
+    response = render(request, template, {**context, "banner": banner}, status=status)
+    if request.method == "GET":
+        response[tracing.HEADER] = thread.shown_id
+    return response
 
 
 def page_of(
@@ -181,18 +188,24 @@ def page_of(
     **answer: Any,
 ) -> dict[str, Any]:
     """All that the page of a thread shows to a person."""
-    run = latest_of(thread)
-    below = family.family_of(run)
+    run = next(iter(_on_page.get(thread.pk)), None)
+    below = family.family_of(run, has_children=getattr(run, "has_children", True))
     # read with the run: a page that says "complete" shows all that was said
     latest = run.thread if run else thread
     live = [member.pk for member in ([run, *below] if run else []) if member.status in LIVE]
-    pauses = list(Pause.objects.open().shown().filter(run__in=live).order_by("id"))
+    pauses = visibility.open_pauses_of(live)
+    family.share_definition(
+        [pause.run for pause in pauses], [member.definition for member in [run, *below] if member]
+    )
     state, damage = _state(latest)
     answer["problem"] = answer.get("problem", "") or damage
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)
-    observer = visibility.is_observer(thread, by=by)
-    events = story.story_of(thread.pk, here)
+    observer = not hasattr(thread, "takes_part") and visibility.is_observer(thread, by=by)
+    gathers = family.waiting_for(run)
+    events = story.story_of(
+        thread.pk, here, of_order=False, gathering=gathers["step"] if gathers else ""
+    )
     card = contents.card_of(pauses, wanted, by=by, observer=observer, **answer)
     busy = alive and not pauses
     return {
@@ -213,20 +226,16 @@ def page_of(
             here,
             observer=observer,
             log=story.newest_lines(thread.pk, events["log"]),
+            has_queue=getattr(run, "has_queue", True),
         ),
-        "artifacts": None if observer else artifacts.of(thread.pk, below, here),
+        "artifacts": None
+        if observer
+        else artifacts.of(thread.pk, below, here, has_some=getattr(run, "has_artifacts", True)),
         "members": family.members_of(run, below, pauses),
-        "waiting_for": family.waiting_for(run),
+        "waiting_for": gathers,
         "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
-        "runs": paging.in_order(
-            Run.objects.filter(thread=thread).select_related("definition"),
-            NEWEST_RUNS,
-            here,
-            "runs",
-            size=RUNS,
-            anchor="runs-title",
-        ),
+        "runs": _runs_of(thread, here),
         "message": message
         or MessageForm(
             first=run is None,
@@ -247,11 +256,49 @@ def page_of(
     }
 
 
-def latest_of(thread: Thread) -> Run | None:
-    related = Run.objects.select_related("thread__head", "definition", "parent").defer(
-        "thread__head__body"
+def _latest(key: uuid.UUID) -> QuerySet[Run]:
+    related = Run.objects.select_related("thread__head", "definition", "parent")
+    return related.filter(thread=key).order_by("-id")[:1]
+
+
+def _with_what_is_beside(key: uuid.UUID) -> QuerySet[Run]:
+    """The latest run, and what most threads have none of, so that it need not be looked for."""
+    thread = OuterRef("thread")
+    return _latest(key).annotate(
+        has_children=Exists(Run.objects.filter(parent__thread=thread)),
+        has_artifacts=Exists(Artifact.objects.filter(thread=thread)),
+        has_queue=Exists(QueuedTurn.objects.waiting().filter(thread=thread)),
     )
-    return related.filter(thread=thread).order_by("-id").first()
+
+
+_latest_run = Prepared(lambda key: _latest(key).defer("thread__head__body"), uuid.UUID)
+_on_page = Prepared(_with_what_is_beside, uuid.UUID)  # which shows what the latest state says
+
+
+def latest_of(thread: Thread) -> Run | None:
+    return next(iter(_latest_run.get(thread.pk)), None)
+
+
+_newest_runs = Prepared(
+    lambda key: NEWEST_RUNS(_runs_shown(key))[: RUNS + 1],
+    uuid.UUID,
+)
+
+
+def _runs_shown(key: uuid.UUID) -> QuerySet[Run]:
+    return Run.objects.filter(thread=key).select_related("definition")
+
+
+def _runs_of(thread: Thread, here: ListAddress) -> ListPage[Run]:
+    def read(after: str, limit: int) -> list[Run]:
+        if not after:
+            return _newest_runs.get(thread.pk)
+        return list(NEWEST_RUNS(_runs_shown(thread.pk), NEWEST_RUNS.read(after))[:limit])
+
+    def write(run: Run) -> str:
+        return NEWEST_RUNS.write(NEWEST_RUNS.place(run))
+
+    return paging.paged(here, "runs", read, write, size=RUNS, anchor="runs-title")
 
 
 def _state(thread: Thread) -> tuple[dict[str, Any], str]:
@@ -306,9 +353,10 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
 
 def look_at(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
     """For the page, which those see too who are only asked."""
-    if not visibility.sees(thread_id, by=person(request)):
+    thread = visibility.thread_on_page(thread_id, by=person(request))
+    if thread is None:
         raise Http404(gettext("There is no such thread."))
-    return Thread.objects.select_related("owner", "team", "head", "work_order").get(pk=thread_id)
+    return thread
 
 
 def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:

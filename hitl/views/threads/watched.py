@@ -47,7 +47,7 @@ TOKEN = mark_safe("<token>")
 is escaped, so none of it can read as this, and be given its reader's token.
 """
 PageOf: TypeAlias = Callable[..., dict[str, Any]]
-"""`hitl.views.orders.page_of`."""
+"""`hitl.views.threads.order_page.page_of`."""
 
 
 class _Written(NamedTuple):
@@ -64,7 +64,8 @@ _may_change: dict[tuple[uuid.UUID, int], tuple[float, bool]] = {}
 
 def order_page(request: HttpRequest, order_id: uuid.UUID, page_of: PageOf) -> HttpResponse | None:
     """What `hitl/orders/_order_live.html` shows, but for the way to the next question; None where
-    it is not the same for others. `page_of` as in `hitl.views.orders`.
+    it is not the same for others. `page_of` as in
+    `hitl.views.threads.order_page`.
 
     Raises NotFound, Http404.
     """

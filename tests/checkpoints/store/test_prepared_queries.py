@@ -24,17 +24,22 @@ from hitl.decisions.reviewers.delegations import _to
 from hitl.decisions.reviewers.seats import _of_groups, _of_one
 from hitl.decisions.services import Answer
 from hitl.decisions.visibility import (
+    _on_card,
+    _on_page,
     _orders,
     _orders_as_seen,
+    _orders_on_page,
     _shown_pauses,
     by_id,
     open_of_order,
+    open_pauses_of,
 )
 from hitl.http.authentication import _valid
 from hitl.http.logins import _permissions, _person
 from hitl.http.session_store import _unexpired
 from hitl.identity import keys
 from hitl.models import ApiToken, Decision, Delegation, Via
+from hitl.views.threads.pages import _latest, latest_of
 from runs.api.work_orders import just_made
 from runs.definitions.rights import _access
 from runs.definitions.templates import _newest
@@ -112,6 +117,15 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
             lambda: _orders_as_seen.get(ana, paused.pk),
             WorkOrder.objects.visible_to(ana).shown_to(ana).filter(pk=paused.pk),
         ),
+        (
+            lambda: _orders_on_page.get(ana, paused.pk),
+            _on_page(ana, paused.pk),
+        ),
+        (
+            lambda: open_pauses_of([pause.run_id]),
+            _on_card().filter(run__in=[pause.run_id]),
+        ),
+        (lambda: [latest_of(paused.thread)], _latest(paused.thread_id).defer("thread__head__body")),
         (lambda: [just_made(order)], WorkOrder.objects.shown_to(ana).filter(pk=order.pk)),
         (
             lambda: _newest.get("writing"),

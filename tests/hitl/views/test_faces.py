@@ -9,6 +9,9 @@ from django.contrib.auth.models import User
 
 from tests.conftest import drive
 from tests.doors.faces import counted, faces
+from tests.doors.thread_page import say as say
+from tests.doors.thread_page import thread as thread
+from tests.doors.thread_page import waiting as waiting
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
@@ -19,7 +22,10 @@ KNOWN = {
     "a changed row of an inbox with filters": (19_300, 7),
     "order page": (85_000, 24),
     "order page with a question, looked at again": (64_500, 18),
+    "order page with a question, nothing new": (4_500, 4),
+    "order page with a question, all of it again": (31_300, 7),
     "order at work, looked at again": (5_000, 6),
+    "thread page": (56_900, 16),
     "list of orders": (112_000, 15),
     "REST, open questions": (103_900, 11),
     "REST, one question": (7_300, 4),
@@ -34,7 +40,7 @@ more must be, say in the change why.
 """
 
 
-def test_no_page_or_request_costs_more_than_is_known(make_order, ana):
+def test_no_page_or_request_costs_more_than_is_known(make_order, waiting, ana):
     orders = [drive(make_order()) for _ in range(60)]
     root = User.objects.create_superuser("root")
     found = {face.name: counted(face) for face in faces(ana, root, orders[-1], "writing")}

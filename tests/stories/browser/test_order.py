@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, expect
 
 from tests.stories.browser.devices import (
     PHONE,
@@ -146,6 +146,43 @@ def test_who_watches_an_order_at_work_is_brought_what_happens(stack, open_page):
         if answer:
             page.get_by_role("button", name=answer, exact=False).first.click()
             expect(phone.locator("[data-answered]")).to_contain_text("Ana approved at")
+
+
+def test_who_reads_a_question_is_brought_what_others_do_at_it_and_keeps_what_they_typed(
+    stack, open_page, token
+):
+    """F8: comments, a claim and its end come alone, each once; the card is not written anew."""
+    page = open_page("ana", "/")
+    make_order(page, stack.folder / "celery", rules="I")
+    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    pause = page.locator("[data-presence]").get_attribute("data-presence")
+    page.locator("[data-revise]").click()
+    words = page.get_by_placeholder("Provide feedback for revision...")
+    words.fill("half a sentence")
+    looks: list[Response] = []
+    page.on(
+        "response", lambda response: looks.append(response) if "?live" in response.url else None
+    )
+    for path, body, words_of_it in (
+        ("comments", {"text": "Is it so?"}, "commented"),
+        ("comments", {"text": "And this?"}, "commented"),
+        ("claim", {}, "claimed the question"),
+        ("release", {}, "released the question"),
+    ):
+        if path == "claim":
+            expect(page.locator("[data-live=talk]")).to_contain_text("And this?")
+            expect(words).to_have_value("half a sentence")
+        status, _ = stack.call("POST", f"/api/v1/pauses/{pause}/{path}", body, token=token("ben"))
+        assert status in {200, 201}
+        expect(page.locator(".timeline li").first).to_contain_text(f"Ben {words_of_it}")
+    expect(page.locator("[data-live=talk]")).to_contain_text("Is it so?")
+    expect(page.locator("main")).to_contain_text("half a sentence")  # unsent, while it was claimed
+    rows = page.locator(".timeline li").evaluate_all("rows => rows.map(({ id }) => id)")
+    assert len(rows) == len(set(rows))
+    assert rows == sorted(rows, key=lambda row: -int(row.rpartition("-")[2]))
+    told = [look.text() for look in looks if look.status == 200]
+    assert told
+    assert not [text for text in told if 'data-live="card"' in text]
 
 
 def unplug(page: Page) -> None:
