@@ -31,6 +31,7 @@ from hitl.rendering import markdown as md
 from hitl.rendering import moments
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
+from hitl.views.cards.lines import verdict
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
@@ -45,6 +46,7 @@ register.filter(moments.ago)
 register.filter(moments.ahead)
 register.simple_tag(moments.since)
 register.simple_tag(moments.until)
+register.simple_tag(verdict)
 
 
 @register.simple_tag(takes_context=True)

@@ -71,7 +71,7 @@ def order_list(request: HttpRequest) -> HttpResponse:
     context = {
         "orders": page.rows,
         "page": page,
-        "bar": listing.bar(seen),
+        "bar": listing.bar(seen, shows=page.rows),
         "many": BatchAction.choices,
     }
     return render(request, "hitl/orders/orders.html", context, status=listing.status)
