@@ -36,24 +36,60 @@ UNITS: list[tuple[int, Callable[[int], str], Callable[[int], str]]] = [
 """Each unit's seconds, and how it is said of the past and of what comes."""
 
 
+class Moments:
+    """Moments of one page, which tells all of them as of one time, in one language and zone."""
+
+    def __init__(self) -> None:
+        self.now = clock.now()
+        self._language, self._zone = get_language(), timezone.get_current_timezone()
+
+    def ago(self, at: dt.datetime) -> str:
+        seconds = max(0, int((self.now - at).total_seconds()))
+        return _in_words(*_counted(seconds), False, self._language)
+
+    def ahead(self, at: dt.datetime) -> str:
+        seconds = int((at - self.now).total_seconds())
+        if seconds < 0:
+            return self.ago(at)
+        return _in_words(*_counted(seconds), True, self._language)
+
+    def since(self, at: dt.datetime, before: str = "") -> SafeString:
+        """`5 minutes ago`, with the moment in the title."""
+        return self.element(at, before + self.ago(at), f"ago={before}")
+
+    def until(self, at: dt.datetime, before: str = "") -> SafeString:
+        """`in 5 minutes`, with the moment in the title."""
+        return self.element(at, before + self.ahead(at), f"ahead={before}")
+
+    def element(self, at: dt.datetime, label: str, data: str) -> SafeString:
+        """A <time>; `data` is a name that static/js/time.js knows, with its value."""
+        begin = _begun(at, data, self._zone, self._language)
+        return SafeString(f"{begin}{_escaped(label)}</time>")
+
+
 def ago(at: dt.datetime | None) -> str:
     """`5 minutes ago`; static/js keeps it up to date by the same rule."""
-    return _ago(at, clock.now()) if at is not None else ""
+    return Moments().ago(at) if at is not None else ""
 
 
 def ahead(at: dt.datetime) -> str:
     """`in 5 minutes`, or `5 minutes ago`; static/js keeps it up to date by the same rule."""
-    return _ahead(at, clock.now())
+    return Moments().ahead(at)
 
 
-def _ago(at: dt.datetime, now: dt.datetime) -> str:
-    seconds = max(0, int((now - at).total_seconds()))
-    return _in_words(*_counted(seconds), False, get_language())
+def since(at: dt.datetime | None, before: str = "") -> SafeString:
+    """`5 minutes ago`, with the moment in the title."""
+    return Moments().since(at, before) if at is not None else SafeString("")
 
 
-def _ahead(at: dt.datetime, now: dt.datetime) -> str:
-    seconds = int((at - now).total_seconds())
-    return _ago(at, now) if seconds < 0 else _in_words(*_counted(seconds), True, get_language())
+def until(at: dt.datetime | None, before: str = "") -> SafeString:
+    """`in 5 minutes`, with the moment in the title."""
+    return Moments().until(at, before) if at is not None else SafeString("")
+
+
+def element(at: dt.datetime, label: str, data: str) -> SafeString:
+    """A <time>; `data` is a name that static/js/time.js knows, with its value."""
+    return Moments().element(at, label, data)
 
 
 def _counted(seconds: int) -> tuple[int, int]:
@@ -73,33 +109,12 @@ def _in_words(length: int, count: int, is_ahead: bool, language: str | None) -> 
     return gettext("in less than a minute") if is_ahead else gettext("just now")
 
 
-def since(
-    at: dt.datetime | None, before: str = "", *, now: dt.datetime | None = None
-) -> SafeString:
-    """`5 minutes ago`, with the moment in the title. A page with many gives `now`."""
-    if at is None:
-        return SafeString("")
-    return element(at, before + _ago(at, now or clock.now()), f"ago={before}")
-
-
-def until(
-    at: dt.datetime | None, before: str = "", *, now: dt.datetime | None = None
-) -> SafeString:
-    """`in 5 minutes`, with the moment in the title. A page with many gives `now`."""
-    if at is None:
-        return SafeString("")
-    return element(at, before + _ahead(at, now or clock.now()), f"ahead={before}")
-
-
-def element(at: dt.datetime, label: str, data: str) -> SafeString:
-    """A <time>; `data` is a name that static/js/time.js knows, with its value."""
-    begin = _begun(at, data, timezone.get_current_timezone(), get_language())
-    return SafeString(f"{begin}{escape(label)}</time>")
+_escaped = lru_cache(maxsize=1_000)(escape)
 
 
 @lru_cache(maxsize=4_000)
 def _begun(at: dt.datetime, data: str, zone: dt.tzinfo, language: str | None) -> str:
-    """What of a <time> no time changes: the same rows are shown again and again."""
+    """What no time changes of a <time>: the same rows are shown again and again."""
     name, _, value = data.partition("=")
     local, told = timezone.localtime(at, zone).isoformat(), escape(dates.told(at, exact=True))
     known = f' data-{name}="{escape(value)}"' if name else ""

@@ -4,7 +4,6 @@ pages and for all open inboxes.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape
@@ -14,11 +13,10 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext, gettext_noop
 from lucide.templatetags.lucide import lucide
 
-from checkpoints.database import clock
 from checkpoints.text import invisible
 from hitl.models import Decision
 from hitl.rendering.links import address
-from hitl.rendering.moments import since
+from hitl.rendering.moments import Moments
 from hitl.views.lists.reading import Past
 
 EXPIRED = "expired"
@@ -43,12 +41,12 @@ def history(rows: Iterable[Past]) -> SafeString:
         "receipt_of": gettext("Receipt: %(title)s, %(action)s"),
         "nobody": gettext("Nobody answered in time"),
     }
-    now = clock.now()
-    lines = "\n".join(_line(past, words, now) for past in rows)
+    moments = Moments()
+    lines = "\n".join(_line(past, words, moments) for past in rows)
     return SafeString(f'<ul class="rows card quiet">\n{lines}\n</ul>')
 
 
-def _line(past: Past, words: Mapping[str, str], now: dt.datetime) -> str:
+def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
     pause, work, decision = past.pause, past.work, past.decision
     question = pause.question.replace("Waiting for ", "")
     asked = words["asked"] % {
@@ -73,7 +71,7 @@ def _line(past: Past, words: Mapping[str, str], now: dt.datetime) -> str:
         f'<div class="what"><a dir="auto" class="main-link" href="{escape(work.home)}">'
         f"{invisible.html(work.title)}</a>"
         f"<p>{child}{asked}{_feedback(decision)}</p></div>"
-        f'<span class="by">{who} · {since(past.at, now=now)}{receipt}</span></li>'
+        f'<span class="by">{who} · {moments.since(past.at)}{receipt}</span></li>'
     )
 
 

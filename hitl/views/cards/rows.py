@@ -14,12 +14,11 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_noop
 from lucide.templatetags.lucide import lucide
 
-from checkpoints.database import clock
 from checkpoints.text import invisible
 from hitl.decisions import bulk
 from hitl.decisions.reviewers import turns
 from hitl.rendering.links import decide_of
-from hitl.rendering.moments import since, until
+from hitl.rendering.moments import Moments
 from hitl.views.common import risk_words
 from hitl.views.lists.reading import Waiting
 from runs.models import Pause
@@ -75,7 +74,8 @@ class QuestionRows:
         self._several, self._others = several, waits_for is not None
         self._waits_for = waits_for or NOBODY
         self._words = {name: gettext(words) for name, words in WORDS.items()}
-        self._now = clock.now()
+        self._moments = Moments()
+        self._now = self._moments.now
         self._answer = (
             f'<input type="hidden" name="csrfmiddlewaretoken" value="{token}">'
             f'<input type="hidden" name="back" value="{escape(back)}">'
@@ -105,7 +105,7 @@ class QuestionRows:
             if risk != "normal"
             else "",
             f"<p>{line}</p></div>",
-            f'<span class="when">{since(pause.opened_at, words["paused"], now=self._now)}',
+            f'<span class="when">{self._moments.since(pause.opened_at, words["paused"])}',
             self._due(pause.deadline_at) if pause.deadline_at is not None else "",
             "</span>",
             self._form(pause, escape(approve), f"{name}{whose}") if approve else "",
@@ -119,7 +119,7 @@ class QuestionRows:
         late = " late" if left <= dt.timedelta(0) else ""
         hidden = "" if dt.timedelta(0) < left < SOON else " hidden"
         return (
-            f'<span class="due{late}" data-due>{until(at, self._words["due"], now=self._now)}'
+            f'<span class="due{late}" data-due>{self._moments.until(at, self._words["due"])}'
             f'<b class="soon"{hidden}>{self._words["soon"]}</b></span>'
         )
 

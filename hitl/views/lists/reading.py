@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,9 @@ def _columns(model: type[models.Model], *names: str) -> list[str]:
     return [field.attname for field in known if field.primary_key or field.name in names]
 
 
+Row = list[Any]
 PERSON = _columns(User, *NAMED_BY)
+KEY = PERSON.index(User._meta.pk.attname)
 OF_WORK = (
     *("work_order_id", "work_order__title", "thread_id", "thread__title", "thread__team__name"),
     *("child_name", "parent_id", "parent__thread_id", "parent__parent_id"),
@@ -101,9 +103,9 @@ def waiting(keys: Sequence[uuid.UUID]) -> list[Waiting]:
     people: dict[int, User] = {}
     found = {}
     for row in _waiting(keys):
-        values = iter(row)
-        pause = _object(Pause, OF_OPEN, values)
-        work, claimer = _work(values, people), _person(values, people)
+        pause, at = _object(Pause, OF_OPEN, row, 0)
+        work, at = _work(row, at, people)
+        claimer, at = _person(row, at, people)
         found[pause.pk] = Waiting(
             pause,
             work,
@@ -129,61 +131,63 @@ def lapses(keys: Sequence[uuid.UUID]) -> list[Past]:
     people: dict[int, User] = {}
     found = []
     for row in _lapses(keys):
-        values = iter(row)
-        pause = _object(Pause, OF_PAST, values)
+        pause, at = _object(Pause, OF_PAST, row, 0)
+        work, at = _work(row, at, people)
         if pause.closed_at is not None:
-            found.append(Past(pause, _work(values, people), None, pause.closed_at))
+            found.append(Past(pause, work, None, pause.closed_at))
     return found
 
 
-def _past(rows: Collection[list[Any]]) -> Iterator[Past]:
+def _past(rows: Iterable[Row]) -> Iterator[Past]:
     people: dict[int, User] = {}
     for row in rows:
-        values = iter(row)
-        decision = _object(Decision, OF_ANSWER, values)
-        decision.decided_by, decision.on_behalf_of = (_person(values, people) for _ in range(2))
-        pause = _object(Pause, OF_PAST, values)
-        yield Past(pause, _work(values, people), decision, decision.decided_at)
+        decision, at = _object(Decision, OF_ANSWER, row, 0)
+        decision.decided_by, at = _person(row, at, people)
+        decision.on_behalf_of, at = _person(row, at, people)
+        pause, at = _object(Pause, OF_PAST, row, at)
+        work, at = _work(row, at, people)
+        yield Past(pause, work, decision, decision.decided_at)
 
 
-def _object(model: Any, columns: Sequence[str], values: Iterator[Any]) -> Any:
-    return model.from_db(DEFAULT_DB_ALIAS, columns, [next(values) for _ in columns])
+def _object(model: Any, columns: Sequence[str], row: Row, at: int) -> tuple[Any, int]:
+    """What the columns from a place on make, and the place behind them; so do those below."""
+    end = at + len(columns)
+    return model.from_db(DEFAULT_DB_ALIAS, columns, row[at:end]), end
 
 
-def _person(values: Iterator[Any], people: dict[int, User]) -> User | None:
-    """Whose columns come next; of a page most are the same few."""
-    columns = [next(values) for _ in PERSON]
-    key = columns[_KEY]
+def _person(row: Row, at: int, people: dict[int, User]) -> tuple[User | None, int]:
+    """Of a page most are the same few."""
+    key = row[at + KEY]
     if key is None:
-        return None
+        return None, at + len(PERSON)
     if key not in people:
-        people[key] = User.from_db(DEFAULT_DB_ALIAS, PERSON, columns)
-    return people[key]
+        people[key], _ = _object(User, PERSON, row, at)
+    return people[key], at + len(PERSON)
 
 
-_KEY = PERSON.index(User._meta.pk.attname)
-
-
-def _work(values: Iterator[Any], people: dict[int, User]) -> Work:
-    order, order_title, thread, title, team, child, parent, above, further, slug, version = (
-        next(values) for _ in range(11)
-    )
-    creator, owner = _person(values, people), _person(values, people)
+def _work(row: Row, at: int, people: dict[int, User]) -> tuple[Work, int]:
+    end = at + 11
+    order, order_title, thread, title, team, child, parent, above, further, slug, version = row[
+        at:end
+    ]
+    creator, end = _person(row, end, people)
+    owner, end = _person(row, end, people)
     asker = creator or owner
     if order is not None:
         home = order_at(order)
     else:
         home = thread_at(_root(parent, further, above) if parent is not None else thread)
-    return Work(
-        title=(order_title or "") or invisible.plain(title) or ids.show(Thread.PREFIX, thread),
-        child=child,
-        is_of_order=order is not None,
-        is_child=parent is not None,
-        definition=f"{slug} v{version}",
-        asker=name_of(asker) if asker else "",
-        team=team or "",
-        home=home,
+    work = Work(
+        order_title or invisible.plain(title) or ids.show(Thread.PREFIX, thread),
+        child,
+        order is not None,
+        parent is not None,
+        f"{slug} v{version}",
+        name_of(asker) if asker else "",
+        team or "",
+        home,
     )
+    return work, end
 
 
 def _root(parent: uuid.UUID, further: uuid.UUID | None, above: uuid.UUID) -> uuid.UUID:
@@ -198,7 +202,7 @@ class _ByKeys:
         self._one = PreparedValues(lambda key: build([key]), uuid.UUID)
         self._page = PreparedValues(lambda *keys: build(keys), *[uuid.UUID] * AT_ONCE)
 
-    def __call__(self, keys: Sequence[uuid.UUID]) -> list[list[Any]]:
+    def __call__(self, keys: Sequence[uuid.UUID]) -> list[Row]:
         if len(keys) == 1:
             return self._one.get(*keys)
         found = []
