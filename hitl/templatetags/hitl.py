@@ -14,7 +14,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, gettext, gettext_noop
+from django.utils.translation import get_language
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -32,6 +32,7 @@ from hitl.rendering import moments
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
 from hitl.views.cards.lines import verdict
+from hitl.views.cards.orders import order_status, short_id, state_words
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
@@ -47,6 +48,9 @@ register.filter(moments.ahead)
 register.simple_tag(moments.since)
 register.simple_tag(moments.until)
 register.simple_tag(verdict)
+register.simple_tag(order_status)
+register.filter(state_words)
+register.filter(short_id)
 
 
 @register.simple_tag(takes_context=True)
@@ -166,13 +170,6 @@ def shown(key: Any, prefix: str) -> str:
 
 
 @register.filter
-def short_id(shown_id: str) -> str:
-    """`ckpt_01k…f3`: enough to tell two apart in a list; the whole is in the title."""
-    prefix, _, rest = shown_id.partition("_")
-    return f"{prefix}_{rest[:4]}…{rest[-4:]}" if len(rest) > 10 else shown_id
-
-
-@register.filter
 def step_title(name: str) -> str:
     """`Cool off` for the step `cool_off`, as the progress of an order has it."""
     words = str(name or "").replace("_", " ").replace("-", " ")
@@ -208,30 +205,6 @@ def number(value: object) -> int:
 
 
 register.filter(risk_words)
-
-
-STATES = {
-    "pending": gettext_noop("Pending"),
-    "running": gettext_noop("Running"),
-    "paused": gettext_noop("Paused"),
-    "completed": gettext_noop("Completed"),
-    "failed": gettext_noop("Failed"),
-    "cancelled": gettext_noop("Cancelled"),
-    "expired": gettext_noop("Expired"),
-    "new": gettext_noop("New"),
-    "queued": gettext_noop("Queued"),
-    "sending": gettext_noop("Sending"),
-    "sent": gettext_noop("Sent"),
-    "dead": gettext_noop("Given up"),
-    "open": gettext_noop("Open"),
-    "answered": gettext_noop("Answered"),
-}
-
-
-@register.filter
-def state_words(state: str) -> str:
-    """`Paused`; one that is nobody's of ours stays as it is."""
-    return gettext(STATES[state]) if state in STATES else state[:1].upper() + state[1:]
 
 
 @register.filter

@@ -31,8 +31,11 @@ from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, typed
+from hitl.views.cards import orders as order_rows
 from hitl.views.common import person
+from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
+from hitl.views.lists.reading import ListedOrder
 from hitl.views.threads import watched
 from runs import phases
 from runs import services as runs
@@ -60,17 +63,18 @@ def order_list(request: HttpRequest) -> HttpResponse:
     """Newest first, unless asked otherwise; `?before=<id>` gives the next page."""
     listing = Listing(request, ORDERS)
     seen = WorkOrder.objects.visible_to(person(request))
-    page = paging.in_order(
-        listing.among(seen),
-        listing.order,
-        listing.here,
-        "before",
-        size=PAGE,
-        whole=WorkOrder.objects.shown(),
+    fitting, order = listing.among(seen), listing.order
+
+    def read(after: str, limit: int) -> list[ListedOrder]:
+        found = order(fitting, order.read(after) if after else None)
+        return reading.orders(list(found.values_list("pk", flat=True)[:limit]))
+
+    page = paging.paged(
+        listing.here, "before", read, lambda row: order.write(order.place(row.order)), size=PAGE
     )
     context = {
-        "orders": page.rows,
         "page": page,
+        "rows": order_rows.rows(page.rows),
         "bar": listing.bar(seen, shows=page.rows),
         "many": BatchAction.choices,
     }

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, models
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from checkpoints import ids
 from checkpoints.database.people import NAMED_BY, User
-from checkpoints.models import Thread
+from checkpoints.models import Checkpoint, Thread
 from checkpoints.store.prepared_queries import PreparedValues
 from checkpoints.text import invisible
 from hitl.models import Decision, name_of
 from hitl.rendering.links import order_at, root_of, thread_at
 from hitl.rendering.paging import RowPosition
-from runs.models import Pause, Run
+from runs.models import Definition, Pause, Run, WorkOrder
 
 AT_ONCE = 51
 """Rows of one query: those of a page, and one that says whether there are more."""
@@ -52,6 +52,9 @@ OF_OPEN = _columns(
     "claimed_until",
 )
 OF_PAST = _columns(Pause, "status", "question", "revision", "labels", "closed_at")
+OF_ORDER = _columns(WorkOrder, "title", "definition", "latest_run", "thread", "created_at")
+OF_RUN = _columns(Run, "status", "awaited", "due_at")
+OF_HEAD = _columns(Checkpoint, "run_id", "node_id", "next_step", "metadata")
 OF_ANSWER = _columns(
     Decision, "action", "feedback", "by_name", "for_name", "external", "via", "decided_at"
 )
@@ -136,6 +139,48 @@ def lapses(keys: Sequence[uuid.UUID]) -> list[Past]:
         if pause.closed_at is not None:
             found.append(Past(pause, work, None, pause.closed_at))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOrder:
+    """A work order as a row shows it: with its latest run, its head and its definition."""
+
+    order: WorkOrder
+    asker: str
+    """The name of who asked for it."""
+
+
+def orders(keys: Sequence[uuid.UUID]) -> list[ListedOrder]:
+    """Work orders, in the order of their keys; without those that are no more."""
+    people: dict[int, User] = {}
+    rows = _orders(keys)
+    known = _definitions({row[_DEFINITION] for row in rows})
+    found = {}
+    for row in rows:
+        order, at = _object(WorkOrder, OF_ORDER, row, 0)
+        run, at = _object(Run, OF_RUN, row, at) if order.latest_run_id else (None, at + len(OF_RUN))
+        has_head = row[at + _HEAD] is not None
+        head, at = _object(Checkpoint, OF_HEAD, row, at) if has_head else (None, at + len(OF_HEAD))
+        asker, at = _person(row, at, people)
+        order.latest_run, order.definition = run, known[order.definition_id]
+        order.thread = Thread(pk=order.thread_id, head=head)
+        order.asked = row[at]
+        found[order.pk] = ListedOrder(order, name_of(asker) if asker else "")
+    return [found[key] for key in keys if key in found]
+
+
+def _definitions(digests: set[str]) -> dict[str, Definition]:
+    """Those of some orders. Their content never changes: each is read once per process."""
+    missing = digests - _known.keys()
+    if missing:
+        if len(_known) > MOST_KNOWN:
+            _known.clear()
+        _known.update(Definition.objects.in_bulk(missing))
+    return {digest: _known[digest] for digest in digests}
+
+
+MOST_KNOWN = 500
+_known: dict[str, Definition] = {}
 
 
 def _past(rows: Iterable[Row]) -> Iterator[Past]:
@@ -225,6 +270,20 @@ _waiting = _ByKeys(
 _lapses = _ByKeys(
     lambda keys: Pause.objects.filter(pk__in=keys).values_list(*OF_PAST, *_of("run", OF_WORK))
 )
+_orders = _ByKeys(
+    lambda keys: (
+        WorkOrder.objects.filter(pk__in=keys)
+        .annotate(asked=Subquery(Run.objects.phase_asked(OuterRef("pk"))))
+        .values_list(
+            *OF_ORDER,
+            *_of("latest_run", OF_RUN),
+            *_of("thread__head", OF_HEAD),
+            *_of("created_by", PERSON),
+            "asked",
+        )
+    )
+)
+_DEFINITION, _HEAD = OF_ORDER.index("definition_id"), OF_HEAD.index("id")
 _SHOWN = (
     *OF_ANSWER,
     *_of("decided_by", PERSON),
