@@ -72,9 +72,8 @@ class _Looked:
         """The question that was asked last: what comes later is new to who looks at this page.
         Where more wait than are counted, the moment of the look: keys are in the order of time.
         """
-        if not self.is_whole:
-            return ids.show(Pause.PREFIX, ids.floor(clock.now()))
-        return ids.show(Pause.PREFIX, max(self.keys)) if self.keys else ""
+        known = [*self.keys, *([] if self.is_whole else [ids.floor(clock.now())])]
+        return ids.show(Pause.PREFIX, max(known)) if known else ""
 
     def asked_after(self, seen: str) -> int:
         """How many questions were asked after that one."""

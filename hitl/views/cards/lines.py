@@ -10,7 +10,7 @@ from html import escape
 
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import get_language, gettext, gettext_noop
 from lucide.templatetags.lucide import lucide
 
 from checkpoints.text import invisible
@@ -33,17 +33,26 @@ VERDICTS = {
 """Answer → icon and words; of a template's own answers its label."""
 
 
+WORDS = {
+    "asked": gettext_noop("%(question)s, revision %(revision)s"),
+    "receipt": gettext_noop("receipt"),
+    "receipt_of": gettext_noop("Receipt: %(title)s, %(action)s"),
+    "nobody": gettext_noop("Nobody answered in time"),
+}
+
+
 def history(rows: Iterable[Past]) -> SafeString:
     """The lines as a list."""
-    words = {
-        "asked": gettext("%(question)s, revision %(revision)s"),
-        "receipt": gettext("receipt"),
-        "receipt_of": gettext("Receipt: %(title)s, %(action)s"),
-        "nobody": gettext("Nobody answered in time"),
-    }
-    moments = Moments()
-    lines = "\n".join(_line(past, words, moments) for past in rows)
+    words, moments = _words(get_language()), Moments()
+    lines = "\n".join([_line(past, words, moments) for past in rows])
     return SafeString(f'<ul class="rows card quiet">\n{lines}\n</ul>')
+
+
+@cache
+def _words(language: str | None) -> Mapping[str, str]:
+    """What all lines say, in the language that holds."""
+    verdicts = {name: words for name, (_, words) in VERDICTS.items()}
+    return {name: gettext(words) for name, words in {**WORDS, **verdicts}.items()}
 
 
 def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
@@ -84,9 +93,10 @@ def _feedback(decision: Decision | None) -> str:
 
 def verdict(action: str, labels: Mapping[str, str]) -> SafeString:
     """What was answered, with its icon; labels: of the template's own answers."""
-    icon, words = VERDICTS.get(action, ("check", ""))
-    said = escape(gettext(words)) if words else invisible.html(labels.get(action) or action)
-    return SafeString(f"{_drawn(icon)} {said}")
+    if action not in VERDICTS:
+        return SafeString(f"{_drawn('check')} {invisible.html(labels.get(action) or action)}")
+    icon, _ = VERDICTS[action]
+    return SafeString(f"{_drawn(icon)} {escape(_words(get_language())[action])}")
 
 
 @cache

@@ -7,11 +7,12 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping
+from functools import cache
 from html import escape
 
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import get_language, gettext, gettext_noop
 from lucide.templatetags.lucide import lucide
 
 from checkpoints.text import invisible
@@ -46,6 +47,12 @@ WORDS = {
 NOBODY: Mapping[uuid.UUID, str] = {}
 
 
+@cache
+def _words(language: str | None) -> Mapping[str, str]:
+    """What all rows say, in the language that holds."""
+    return {name: gettext(words) for name, words in WORDS.items()}
+
+
 class QuestionRows:
     """The rows of one page of open questions; what they share is made once.
 
@@ -70,10 +77,10 @@ class QuestionRows:
         token: str = "",
         back: str = "",
     ) -> None:
-        self._by, self._kinds = by, {kind: gettext(name) for kind, name in kinds.items()}
+        self._by, self._kinds = by, kinds
         self._several, self._others = several, waits_for is not None
         self._waits_for = waits_for or NOBODY
-        self._words = {name: gettext(words) for name, words in WORDS.items()}
+        self._words = _words(get_language())
         self._moments = Moments()
         self._now = self._moments.now
         self._answer = (
@@ -152,7 +159,8 @@ class QuestionRows:
         ]
 
     def _kind(self, pause: Pause) -> str:
-        return f'<span class="kind">{escape(self._kinds.get(pause.kind, ""))}</span>'
+        name = gettext(self._kinds[pause.kind]) if pause.kind in self._kinds else ""
+        return f'<span class="kind">{escape(name)}</span>'
 
     def _stage(self, pause: Pause) -> str:
         """The stages that are asked now."""

@@ -457,3 +457,46 @@ def test_a_row_says_what_the_server_said_where_an_answer_is_refused(desk, open_p
     row(page, wait).get_by_role("button", name="Approve").click()
     expect(row(page, wait).locator(".row-problem")).to_contain_text("Ben")
     expect(row(page, wait).get_by_role("button")).to_have_count(0)
+
+
+def test_filters_come_when_they_are_opened_and_keep_what_was_chosen_meanwhile(desk, open_page):
+    """Issue 34: nobody pays for counts that nobody looks at; without JavaScript a link brings
+    them.
+    """
+    desk.ask()
+    page = open_page("ana", f"/?q={desk.prefix}&kind=external")
+    filters = page.locator("#filters")
+    asked = asked_of_server(page)
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_contain_text("Normal (1)")
+    expect(filters.get_by_label("Kind")).to_have_value("external")
+    assert [url.partition("?")[0] for url in asked] == ["/filters/inbox"]
+    filters.get_by_label("Risk").select_option("normal")
+    filters.locator("summary").click()
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_have_value("normal")
+    assert len(asked) == 1
+    filters.get_by_role("button", name="Show").click()
+    page.wait_for_url("**risk=normal**")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    plain = open_page("ana", page.url, java_script_enabled=False)
+    filters = plain.locator("#filters")
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_have_value("normal")
+    filters.get_by_role("link", name="All filters").click()
+    expect(filters.get_by_label("Kind")).to_contain_text("Wait gates (1)")
+    expect(filters.get_by_label("Risk")).to_have_value("normal")
+
+
+def test_filters_stay_usable_where_their_choices_cannot_be_had(desk, open_page):
+    page = open_page("ana", "/?kind=external")
+    page.route("**/filters/**", lambda route: route.abort())
+    filters = page.locator("#filters")
+    filters.locator("summary").click()
+    expect(filters.get_by_role("link", name="All filters")).to_be_visible()
+    filters.get_by_label("Kind").select_option("")
+    page.unroute("**/filters/**")
+    filters.locator("summary").click()
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_be_visible()
+    expect(filters.get_by_label("Kind")).to_have_value("")
