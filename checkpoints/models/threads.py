@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # generic in the stubs only
     _TextField = models.TextField[Any, Any]
 else:
     _TextField = models.TextField
+
+
+EMPTY: Mapping[str, Callable[[], Any]] = {"{}": dict, "[]": list}
 
 
 class JsonTextField(StoredField, _TextField):
@@ -48,6 +51,8 @@ class JsonTextField(StoredField, _TextField):
         return None if value is None else self.read(value)
 
     def read(self, value: str) -> Any:
+        if value in EMPTY:  # most are
+            return EMPTY[value]()
         try:
             return json.loads(value)
         except (ValueError, RecursionError):

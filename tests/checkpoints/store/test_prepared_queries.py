@@ -216,8 +216,8 @@ def test_prepared_values_are_those_of_the_query(paused, make_order):
         )
 
     prepared = PreparedValues(query, uuid.UUID, uuid.UUID)
-    for keys in ((pause.pk, other.pk), (other.pk, other.pk), (uuid.uuid4(), pause.pk)):
+    for wanted in ((pause.pk, other.pk), (other.pk, other.pk), (uuid.uuid4(), pause.pk)):
         with CaptureQueriesContext(connection) as captured:
-            rows = prepared.get(*keys)
+            rows = prepared.get(*wanted)
         assert len(captured) == 1
-        assert sorted(map(tuple, rows)) == sorted(query(*keys))
+        assert sorted(map(tuple, rows)) == sorted(query(*wanted))

@@ -18,11 +18,12 @@ from hitl.decisions.services import Answer
 from hitl.models import Decision, name_of
 from hitl.rendering.links import home_of, place_of
 from hitl.rendering.moments import Moments, since
+from hitl.views import inbox
 from hitl.views.cards import lines
 from hitl.views.cards import orders as order_rows
 from hitl.views.cards.rows import QuestionRows
 from hitl.views.lists import reading
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Panel, Pause, Run, WorkOrder
 from tests.conftest import drive, pause_of
 from tests.hitl.views.lists.copied_rows import World
 
@@ -131,8 +132,6 @@ def test_a_moment_is_told_in_the_language_and_zone_of_the_page(ana: User):
 def test_a_question_of_others_says_whom_it_waits_for_without_a_query_for_each(world, page, ana):
     """Under the tab of what others must answer, an escalation was read row by row."""
     rules = {"reviewers": {"users": ["ben"]}, "escalation": [{"users": ["zoe"]}]}
-    from runs.models import Panel
-
     panel = Panel.objects.create(digest="x", open_to_all=False, self_approval=True, quorum=1)
     counts = []
     for _ in range(2):
@@ -147,8 +146,6 @@ def test_a_question_of_others_says_whom_it_waits_for_without_a_query_for_each(wo
 @pytest.mark.one_database
 def test_who_waits_on_more_than_are_counted_is_told_of_what_comes_later(world, page, monkeypatch):
     """The page knows all that was asked when it was made, on whichever page that stands."""
-    from hitl.views import inbox
-
     monkeypatch.setattr(inbox, "MOST_COUNTED", 3)
     world.asked(5)
     text = page.get("/").content.decode()
