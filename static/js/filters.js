@@ -1,4 +1,4 @@
-/** What the filters of a list leave to choose, with how many rows: counted when they are opened, and put in then. Without this file a link brings the page with it. */
+/** What the filters of a list leave to choose, with how many rows: counted when they are opened, and put in then. Without this file a button of theirs brings the page with it. */
 
 const place = /** @type {any} */ (document.querySelector("[data-choices]")), more = place?.closest("details");
 
@@ -9,7 +9,7 @@ async function open() {
     const response = await fetch(place.dataset.choices, { credentials: "same-origin" });
     if (response.ok && !response.redirected) show(new DOMParser().parseFromString(await response.text(), "text/html"));
   } catch {
-    // the link is still there
+    // the button that brings them is still there
   } finally {
     place.removeAttribute("aria-busy");
   }

@@ -97,11 +97,6 @@ class Bar:
         return OPEN in self.listing.here.query
 
     @property
-    def opened_at(self) -> str:
-        """The address of the same page with them."""
-        return self.listing.here.to("filters", **{OPEN: "open"})
-
-    @property
     def choices_at(self) -> str:
         """The address of the choices alone, which static/js/filters.js puts into the page."""
         path = reverse("hitl:choices", args=[self.asked_of.name])

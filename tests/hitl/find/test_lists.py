@@ -248,7 +248,7 @@ def test_filters_are_counted_where_they_are_open_and_say_what_is_chosen_where_no
     field = text.partition(f'name="{name}"')[2].partition("</select>")[0]
     assert f'<option value="{value}" selected>{chosen}</option>' in field
     assert '<option value="">Any</option>' in field
-    assert f'href="{path}?{query}&amp;filters=open#filters"' in text
+    assert f'name="filters" value="open" formaction="{path}#filters"' in text
     assert f'data-choices="/filters/{listed}?{query}"' in text
 
 
