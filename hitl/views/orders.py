@@ -75,7 +75,7 @@ def order_list(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "rows": order_rows.rows(page.rows),
-        "bar": listing.bar(seen, shows=page.rows),
+        "bar": listing.bar(seen, shows=page.rows or page.first),
         "many": BatchAction.choices,
     }
     return render(request, "hitl/orders/orders.html", context, status=listing.status)

@@ -63,7 +63,7 @@ def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
         "revision": pause.revision,
     }
     if decision is not None:
-        kind, who = escape(decision.action), invisible.html(decision.who)
+        kind, who = escape(decision.action), str(invisible.html(decision.who))
         of = words["receipt_of"] % {
             "title": escape(invisible.plain(work.title)),
             "action": kind,

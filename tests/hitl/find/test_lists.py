@@ -18,6 +18,7 @@ from checkpoints.models import Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.find import counts
+from hitl.models import Via
 from runs.models import Pause, Repository, Run, WorkOrder
 from runs.states import RunStatus
 from tests.conftest import drive, fresh, pause_of
@@ -216,7 +217,7 @@ def test_counts_tell_what_each_choice_would_leave(world, page, ben):
 def choices_of(page, path: str, listed: str, query: str = "") -> str:
     """What there is to choose from: the same by a request of its own and in the page of a link."""
     asked = f"{query}&" if query else ""
-    alone = page.get(f"/filters/{listed}?{query}").content.decode()
+    alone: str = page.get(f"/filters/{listed}?{query}").content.decode()
     whole = page.get(f"{path}?{asked}filters=open").content.decode()
     choices = r"<option value[^>]*>[^<]+ \(\d+\+?\)</option>"
     assert re.findall(choices, alone) and re.findall(choices, alone) == re.findall(choices, whole)
@@ -230,7 +231,7 @@ def choices_of(page, path: str, listed: str, query: str = "") -> str:
         ("/", "inbox", "kind=approval", "Approvals"),
         ("/work-orders/", "orders", "status=paused", "Paused"),
         ("/threads/", "threads", "status=paused", "Paused"),
-        ("/decisions/", "history", "status=approve", "approve"),
+        ("/decisions/", "history", "status=approve", "Approve"),
     ],
 )
 def test_filters_are_counted_where_they_are_open_and_say_what_is_chosen_where_not(
@@ -239,7 +240,7 @@ def test_filters_are_counted_where_they_are_open_and_say_what_is_chosen_where_no
     """Issue 34: each page counted 300 rows for what nobody looked at. What is chosen is sent again
     with the form.
     """
-    services.decide(world.pause.pk, Answer(action="approve"), by=ana)
+    services.decide(world.pause.pk, Answer("approve", Via.PAGE), by=ana)
     drive(world.make_order())
     choices_of(page, path, listed, query)
     monkeypatch.setattr(counts, "count", lambda *_: pytest.fail("nobody looked"))

@@ -5,6 +5,7 @@ objects of which it is.
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,7 +16,7 @@ from django.utils import timezone, translation
 from checkpoints.models import Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
-from hitl.models import Decision, name_of
+from hitl.models import Decision, Via, name_of
 from hitl.rendering.links import home_of, place_of
 from hitl.rendering.moments import Moments, since
 from hitl.views import inbox
@@ -45,18 +46,19 @@ def test_more_rows_than_a_page_has_are_read_and_stand_in_the_order_of_their_keys
             rows = reading.waiting(keys[:count])
         assert [row.pause.pk for row in rows] == keys[:count]
         assert len(captured) == -(-count // reading.AT_ONCE)
-    assert reading.waiting([]) == reading.orders([]) == reading.answers([]) == []
+    assert not reading.waiting([]) and not reading.orders([]) and not reading.answers([])
 
 
 @pytest.mark.both_databases
 def test_a_row_says_of_its_work_what_the_work_says(world, ana):
     """Of an order, of a thread without a title, of child runs of both, at any depth."""
-    below = world.runs(1, parent_id=world.pause.run_id, child_name="part")
-    threads = world.runs(4, work_order_id=None)
-    chat, child, grandchild, greatgrandchild = threads
-    Run.objects.filter(pk=child.pk).update(parent=chat)
-    Run.objects.filter(pk=grandchild.pk).update(parent=child, child_name="<b>deep</b>")
-    Run.objects.filter(pk=greatgrandchild.pk).update(parent=grandchild)
+    order = world.order
+    below = world.runs(1, parent_id=world.pause.run_id, child_name="part", depth=1)
+    Run.objects.filter(pk=below[0].pk).update(work_order=order)
+    threads = world.runs(4)
+    chat = threads[0]
+    for depth, (above, run) in enumerate(pairwise(threads), start=1):
+        Run.objects.filter(pk=run.pk).update(parent=above, depth=depth, child_name="<b>x</b>")
     Thread.objects.filter(pk=chat.thread_id).update(title="", team=None)
     runs = [*below, *threads]
     world.copies(world.pause, len(runs), run_id=lambda n: runs[n].pk)
@@ -65,21 +67,21 @@ def test_a_row_says_of_its_work_what_the_work_says(world, ana):
     assert len(rows) == len(runs) + 1
     for pause in pauses:
         run, row = pause.run, rows[pause.pk]
-        order = run.work_order
-        assert row.work.title == (order.title if order else str(run.thread))
-        assert row.work.asker == name_of(order.created_by if order else run.thread.owner)
+        whole = run.work_order
+        assert row.work.title == (whole.title if whole else str(run.thread))
+        assert row.work.asker == name_of(whole.created_by if whole else run.thread.owner)
         assert row.work.home == home_of(run)
         assert (row.work.child, row.work.definition) == (run.child_name, str(run.definition))
         assert row.work.team == (run.thread.team.name if run.thread.team else "")
-        assert f'href="{place_of(pause)}"' in QuestionRows(ana.pk, {}).html(row)
-        assert "<b>deep" not in QuestionRows(ana.pk, {}).html(row)
+        html = QuestionRows(ana.pk, {}).html(row)
+        assert f'href="{place_of(pause)}"' in html and "<b>x" not in html
 
 
 @pytest.mark.both_databases
 def test_a_line_of_the_history_says_who_answered_what_and_for_whom(world, ana, ben):
     """And what a template calls its own answer; a reason is cut, and escaped."""
     reason = "<i>no</i> " + "long " * 40
-    services.decide(world.pause.pk, Answer(action="revise", feedback=reason), by=ben)
+    services.decide(world.pause.pk, Answer("revise", Via.PAGE, feedback=reason), by=ben)
     decision = Decision.objects.get()
     (past,) = reading.answers([decision.pk])
     (same,) = reading.answers_to([world.pause.pk])
