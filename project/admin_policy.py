@@ -1,5 +1,6 @@
-"""What holds for all pages of the admin: no address with a NUL in it, which no column can hold; and
-the content security policy as on all other pages, with the two allowances that its theme needs.
+"""The content security policy of every answer; and what holds for all pages of the admin: no
+address with a NUL in it, which no column can hold, and the same policy with the two allowances that
+its theme needs.
 
 Alpine, which unfold's pages are alive with, makes functions of the words in its attributes, and
 both write styles into the page. Scripts come from this server's files all the same: an inline
@@ -10,17 +11,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from csp.constants import UNSAFE_EVAL, UNSAFE_INLINE
+from csp.constants import HEADER, UNSAFE_EVAL, UNSAFE_INLINE
+from csp.middleware import CSPMiddleware
+from csp.utils import build_policy
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 
 ALLOWANCES = {"script-src": [UNSAFE_EVAL], "style-src": [UNSAFE_INLINE]}
+
+
+class ContentPolicy(CSPMiddleware):
+    """django-csp's middleware, which writes the policy anew for each answer: that of the settings
+    is written once.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        super().__init__(get_response)
+        self._usual = build_policy()
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        if any(name.startswith("_csp") for name in (*vars(response), *vars(request))):
+            return super().process_response(request, response)
+        response.headers.setdefault(HEADER, self._usual)
+        return response
 
 
 def middleware(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Stands below django-csp's middleware, which writes the header. Raises BadRequest."""
+    """Stands below `ContentPolicy`, which writes the header. Raises BadRequest."""
 
     def with_allowances(request: HttpRequest) -> HttpResponse:
         ours = request.path_info.startswith("/admin/")

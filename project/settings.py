@@ -117,7 +117,7 @@ and are still read.
 """
 
 INSTALLED_APPS = [
-    "unfold",
+    "project.desk.Theme",
     "project.desk.DeskConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -143,9 +143,10 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "hitl.http.tracing.middleware",
+    "hitl.http.compression.middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "project.admin_policy.ContentPolicy",
     "hitl.views.probes.middleware",
     "hitl.http.languages.middleware",
     "project.admin_policy.middleware",

@@ -24,14 +24,16 @@ manifest = TemplateView.as_view(
 )
 
 urlpatterns = [
+    # each is looked at in turn, so what programs ask for stands before a hundred pages
+    path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
+    path("api/v1/", include("runs.urls")),
+    path("api/v1/", include("hitl.api.urls")),
     path("", include("hitl.urls")),
     path("language", languages.change, name="set_language"),
     path("words.js", languages.words, name="words"),
     path("", include("project.identity.urls")),
     path("admin/login/", of_admin),
     path("admin/", admin.site.urls),
-    path("api/v1/", include("runs.urls")),
-    path("api/v1/", include("hitl.api.urls")),
     path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # as S4 prints them
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
     path("api/reference/", reference, name="reference"),
@@ -39,6 +41,5 @@ urlpatterns = [
     path("readyz", probes.readyz, name="readyz"),
     path("manifest.webmanifest", manifest, name="manifest"),
     path("metrics", probes.scrape, name="metrics"),
-    path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
 ]
 handler500 = "project.unavailable.server_error"

@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 from django.db import models
 from django.db.models import Q
 
+from checkpoints.database import one_look
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.store.prepared_queries import Prepared
@@ -48,7 +49,32 @@ class _VisibleRows(Generic[Row]):
 
     def get(self, by: User, key: uuid.UUID) -> list[Row]:
         usual = by.is_authenticated and by.is_active and not by.is_superuser
-        return self._prepared.get(by.pk, key) if usual else list(self._query(by, key))
+        rows = self._prepared.get(by.pk, key) if usual else list(self._query(by, key))
+        for row in rows:
+            _note(row, by)
+        return rows
+
+
+def _note(row: models.Model, by: User) -> None:
+    about: tuple[uuid.UUID, uuid.UUID | None]
+    match row:
+        case Pause() if Pause.run.is_cached(row):
+            about = row.run.thread_id, row.run_id
+        case WorkOrder():
+            about = row.thread_id, row.latest_run_id
+        case Thread():
+            about = row.pk, None
+        case _:
+            return
+    one_look.keep(("seen", by.pk, row.pk), about)
+
+
+def seen(key: uuid.UUID, *, by: User) -> tuple[uuid.UUID, uuid.UUID | None] | None:
+    """The thread, and the run, of what this look found and this person sees; None where it found
+    none of this key.
+    """
+    found: tuple[uuid.UUID, uuid.UUID | None] | None = one_look.kept(("seen", by.pk, key))
+    return found
 
 
 by_id = _VisibleRows(lambda by, key: Pause.objects.visible_to(by).answerable().filter(pk=key))
@@ -86,6 +112,7 @@ def _find_as_observer(pauses: PauseQuerySet, pause_id: uuid.UUID, by: User) -> P
         pause = pauses.filter(pk__in=shown).first()
     if pause is None:
         raise NotFound("There is no such question.")
+    _note(pause, by)
     return pause
 
 
@@ -109,10 +136,14 @@ def asked_on_order(order_id: uuid.UUID, *, by: User) -> list[Pause]:
 
 def is_observer(thread: Thread, *, by: User) -> bool:
     """Whether a person who sees a thread takes no part in it."""
-    return thread.owner_id != by.pk and not _threads.get(by, thread.pk)
+    if thread.owner_id == by.pk:
+        return False
+    return not one_look.once(("part", by.pk, thread.pk), lambda: _threads.get(by, thread.pk))
 
 
 def sees(thread_id: uuid.UUID, *, by: User) -> bool:
+    if seen(thread_id, by=by) is not None:
+        return True
     return bool(_threads.get(by, thread_id)) or is_asked(thread_id, by=by)
 
 
@@ -206,6 +237,7 @@ def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
         and (asked := WorkOrder.objects.shown_to(by).filter(pk=order_id).first())
         and is_asked(asked.thread_id, by=by)
     ):
+        _note(asked, by)
         return asked
     if order is None:
         raise NotFound("There is no such work order.")

@@ -66,7 +66,7 @@ def limit_of(path: str) -> int:
 
 def value(name: str) -> int:
     """A limit as operators set it."""
-    return int(getattr(settings, f"WAYSTATION_{name}", limits.table()[name]))
+    return int(getattr(settings, f"WAYSTATION_{name}", getattr(limits, name)))
 
 
 def middleware(get_response: Handler) -> Handler:

@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 
 from checkpoints import ids
-from checkpoints.database import outages
+from checkpoints.database import one_look, outages
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.telemetry import about, spans
@@ -38,6 +38,7 @@ UNTOLD = ("/livez", "/readyz", "/metrics")
 """Addresses that have no span: machines ask them every few seconds."""
 TOLD = {409, 422}
 """Refusals that are told to who may see what they are about."""
+SAFE = {"GET", "HEAD", "OPTIONS"}
 NAMES = ("waystation_run_id", "run_id", "id")
 """Where an answer names its run; the first that does."""
 FIND: dict[str, Callable[[uuid.UUID], Any]] = {
@@ -57,8 +58,8 @@ def middleware(
     """Outside all others, so that what they refuse has the header too."""
 
     def handle(request: HttpRequest) -> HttpResponse:
-        own = fresh()
-        with about.work(request_id=own), spanned(request) as answered:
+        own, looks = fresh(), request.method in SAFE
+        with about.work(request_id=own), one_look.only(when=looks), spanned(request) as answered:
             response = respond(request, own)
             answered(response)
         return response
@@ -203,6 +204,8 @@ def _found(names: Mapping[str, Any], *, by: User) -> str | None:
     if (thread := names.get("thread_id")) is not None:
         return ids.show(Thread.PREFIX, thread) if visibility.sees(thread, by=by) else None
     for key in FIND.keys() & names.keys():
+        if (seen := visibility.seen(names[key], by=by)) is not None:
+            return of(*seen)
         run, thread = FIND[key](names[key]).first() or (None, None)
         if thread is None or not visibility.sees(thread, by=by):
             return None

@@ -35,13 +35,12 @@ from checkpoints.database import clock
 from checkpoints.database.people import User, called
 from checkpoints.text import dates
 from hitl import models
-from hitl.decisions.reviewers import delegations, outsiders, turns
+from hitl.decisions.reviewers import outsiders, turns
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.refusals import NotAllowed as NotAllowed
 from hitl.decisions.reviewers.refusals import NotNow as NotNow
 from hitl.decisions.reviewers.refusals import Refused as Refused
 from hitl.decisions.reviewers.seats import Seat as Seat
-from hitl.decisions.reviewers.seats import group_names, is_named, teams_of
 from hitl.decisions.reviewers.seats import seats_of as seats_of
 from hitl.decisions.reviewers.turns import Turn
 from hitl.models import Delegation, Vote, is_service
@@ -432,33 +431,31 @@ def _parts(user: User) -> Iterator[PauseQuerySet]:
     """By index scans each: the questions of one's threads, those whose rules name one, and the same
     for whom one stands in for.
     """
-    given = delegations.to(user, now=clock.now())
-    theirs = [(delegation.from_user, delegation.pause_id) for delegation in given]
-    for seat, only in [(user, None), *theirs]:
-        waiting = Pause.objects.open() if only is None else Pause.objects.open().filter(pk=only)
-        part = _part_in(seat, himself=seat == user)
-        yield _able(waiting.filter(_open_to_all(), part), user, seat)
-        if is_named(seat):
-            asked = waiting.naming(seat.get_username(), group_names(seat), in_turn=True)
-            yield _able(asked, user, seat)
+    for seat in seats_of(user, now=clock.now()):
+        waiting = Pause.objects.open()
+        if seat.only is not None:
+            waiting = waiting.filter(pk=seat.only)
+        yield _able(waiting.filter(_open_to_all(), _part_in(seat)), user, seat.user)
+        if seat.named:
+            asked = waiting.naming(seat.user.get_username(), seat.groups, in_turn=True)
+            yield _able(asked, user, seat.user)
 
 
 def _open_to_all() -> Q:
     return Q(panel=None) | Q(panel__open_to_all=True)
 
 
-def _part_in(participant: User, *, himself: bool) -> Q:
+def _part_in(seat: Seat) -> Q:
     """Of the threads that somebody takes part in, as `Thread.objects.visible_to` has them.
 
     Who stands in for a superuser does not see all that that one sees. The teams are read first:
     from their keys PostgreSQL knows how many threads are theirs, and from a subquery it does not.
     """
-    if participant.is_superuser and himself:
+    if seat.user.is_superuser and seat.since is None:
         return Q()
-    if not participant.is_active and not participant.is_superuser:
+    if not seat.user.is_active and not seat.user.is_superuser:
         return Q(pk__in=[])
-    teams = teams_of(participant)
-    return Q(run__thread__owner=participant.pk) | Q(run__thread__team__in=teams)
+    return Q(run__thread__owner=seat.user.pk) | Q(run__thread__team__in=list(seat.teams))
 
 
 def _able(pauses: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
@@ -477,15 +474,14 @@ def asked_of(user: User) -> PauseQuerySet:
     Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
     open in that time, while it lasts.
     """
-    named_in = Pause.objects.naming(user.get_username(), group_names(user))
-    condition = Q(pk__in=named_in.values("pk") if is_named(user) else [])
-    for delegation in delegations.to(user, now=clock.now()):
-        delegator = delegation.from_user
-        theirs = Pause.objects.naming(delegator.get_username(), group_names(delegator))
-        in_time = Q(closed_at=None) | Q(closed_at__gte=delegation.starts_at)
-        if delegation.pause_id is not None:
-            in_time &= Q(pk=delegation.pause_id)
-        condition |= in_time & (
-            Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(delegator, himself=False))
-        )
+    condition = Q(pk__in=[])
+    for seat in seats_of(user, now=clock.now()):
+        theirs = Pause.objects.naming(seat.user.get_username(), seat.groups).values("pk")
+        if seat.since is None:
+            condition |= Q(pk__in=theirs if seat.named else [])
+            continue
+        in_time = Q(closed_at=None) | Q(closed_at__gte=seat.since)
+        if seat.only is not None:
+            in_time &= Q(pk=seat.only)
+        condition |= in_time & (Q(pk__in=theirs) | (_open_to_all() & _part_in(seat)))
     return Pause.objects.filter(condition)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import Group
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from checkpoints.database.people import User
+from checkpoints.database import one_look
+from checkpoints.database.people import NAME, User
 from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions.reviewers import delegations
 from runs.models import PanelMember
@@ -22,28 +23,41 @@ class Seat:
 
     user: User
     teams: dict[int, str]
+    named: bool
+    """Whether any rules name them or a group of theirs: if not, no question is looked through."""
     since: dt.datetime | None
     """When the delegation began; None for the person himself."""
     only: uuid.UUID | None = None
     """The one question at which it is theirs; None where it is of all."""
 
+    @property
+    def groups(self) -> list[str]:
+        return list(self.teams.values())
+
 
 def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
-    """The person himself first, then whom he stands in for."""
+    """The person himself first, then whom he stands in for: two queries."""
+    return one_look.once(("seats", by.pk), lambda: _look_up(by, now))
+
+
+def _look_up(by: User, now: dt.datetime) -> list[Seat]:
     given = delegations.to(by, now=now)
-    teams: dict[int, dict[int, str]] = {
-        user.pk: {} for user in [by, *(delegation.from_user for delegation in given)]
-    }
-    for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
-        "user", "pk", "name"
-    ):
-        teams[user_id][key] = name
+    others = {delegation.from_user_id for delegation in given} - {by.pk}
+    rows: Iterable[Any] = _of_groups([by.pk, *others]) if others else _of_one.get(by.pk)
+    teams: dict[int, dict[int, str]] = {by.pk: {}, **{key: {} for key in others}}
+    named = set()
+    for row in rows:
+        if row.named:
+            named.add(row.pk)
+        if row.group is not None:
+            teams[row.pk][row.group] = row.group_name
     return [
-        Seat(by, teams[by.pk], None),
+        Seat(by, teams[by.pk], by.pk in named, None),
         *(
             Seat(
                 delegation.from_user,
                 teams[delegation.from_user_id],
+                delegation.from_user_id in named,
                 delegation.starts_at,
                 delegation.pause_id,
             )
@@ -52,25 +66,17 @@ def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
     ]
 
 
-def group_names(user: User) -> QuerySet[Group, Any]:
-    return Group.objects.filter(user=user.pk).values("name")
+def _of_groups(people: Iterable[int]) -> QuerySet[User]:
+    """Each person with each group of theirs, or with none, and whether rules name one of both."""
+    naming = PanelMember.objects.filter(
+        Q(username=OuterRef(NAME)) | Q(group=OuterRef("groups__name"))
+    )
+    return (
+        User.objects.filter(pk__in=people)
+        .order_by()
+        .only("pk")
+        .annotate(group=F("groups"), group_name=F("groups__name"), named=Exists(naming))
+    )
 
 
-_naming = Prepared(
-    lambda name, key: PanelMember.objects.filter(
-        Q(username=name) | Q(group__in=group_names(User(pk=key)))
-    )[:1],
-    str,
-    int,
-)
-_teams = Prepared(lambda key: Group.objects.filter(user=key), int)
-
-
-def is_named(user: User) -> bool:
-    """Whether any rules name them or a group of theirs: if not, no question is looked through."""
-    return bool(_naming.get(user.get_username(), user.pk))
-
-
-def teams_of(user: User) -> list[int]:
-    """The keys of a person's teams."""
-    return [team.pk for team in _teams.get(user.pk)]
+_of_one = Prepared(lambda key: _of_groups([key]), int)

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.db.models import Value
@@ -21,7 +21,7 @@ from checkpoints.store.prepared_queries import Prepared, PreparedUpdate, Prepare
 from hitl.decisions import services
 from hitl.decisions.approvals import _named
 from hitl.decisions.reviewers.delegations import _to
-from hitl.decisions.reviewers.seats import _naming, _teams
+from hitl.decisions.reviewers.seats import _of_groups, _of_one
 from hitl.decisions.services import Answer
 from hitl.decisions.visibility import (
     _orders,
@@ -31,7 +31,7 @@ from hitl.decisions.visibility import (
     open_of_order,
 )
 from hitl.http.authentication import _valid
-from hitl.http.logins import _person
+from hitl.http.logins import _permissions, _person
 from hitl.http.session_store import _unexpired
 from hitl.identity import keys
 from hitl.models import ApiToken, Decision, Delegation, Via
@@ -75,6 +75,7 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
         username="ben",
         stage=0,
     )
+    ben.user_permissions.add(Permission.objects.get(codename="view_run"))
     page = Client()
     page.force_login(ben)
     session = str(page.session.session_key)
@@ -125,8 +126,11 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
             lambda: _to.get(now, ben.pk),
             Delegation.objects.active(now=now).filter(to_user=ben).select_related("from_user"),
         ),
-        (lambda: _naming.get("ben", ben.pk), PanelMember.objects.filter(username="ben")),
-        (lambda: _teams.get(ben.pk), ben.groups.all()),
+        (lambda: _of_one.get(ben.pk), _of_groups([ben.pk])),
+        (
+            lambda: _permissions.get(ben.pk),
+            Permission.objects.filter(user=ben).select_related("content_type"),
+        ),
         (
             lambda: _unexpired.get(session, now),
             Session.objects.filter(session_key=session, expire_date__gt=now),
