@@ -464,22 +464,25 @@ def test_filters_come_when_they_are_opened_and_keep_what_was_chosen_meanwhile(de
     brings them, and what was typed stays.
     """
     desk.ask()
-    page = open_page("ana", f"/?q={desk.prefix}&kind=external")
+    page = open_page("ana", "/")
+    page.goto(f"/?q={desk.prefix}&kind=external")
     filters = page.locator("#filters")
     asked = asked_of_server(page)
     filters.locator("summary").click()
     expect(filters.get_by_label("Risk")).to_contain_text("Normal (1)")
     expect(filters.get_by_label("Kind")).to_have_value("external")
-    assert [url.partition("?")[0] for url in asked] == ["/filters/inbox"]
     filters.get_by_label("Risk").select_option("normal")
     filters.locator("summary").click()
     filters.locator("summary").click()
     expect(filters.get_by_label("Risk")).to_have_value("normal")
-    assert len(asked) == 1
+    assert [url for url in asked if url.startswith("/filters/")] == [
+        f"/filters/inbox?q={desk.prefix}&kind=external"
+    ]
     filters.get_by_role("button", name="Show").click()
     page.wait_for_url("**risk=normal**")
     expect(page.locator("[data-row]")).to_have_count(1)
-    plain = open_page("ana", page.url, java_script_enabled=False)
+    plain = open_page("ana", "/", java_script_enabled=False)
+    plain.goto(page.url)
     filters = plain.locator("#filters")
     filters.locator("summary").click()
     expect(filters.get_by_label("Risk")).to_have_value("normal")
@@ -491,7 +494,7 @@ def test_filters_come_when_they_are_opened_and_keep_what_was_chosen_meanwhile(de
 
 
 def test_filters_stay_usable_where_their_choices_cannot_be_had(desk, open_page):
-    page = open_page("ana", "/?kind=external")
+    page = open_page("ana", "/?kind=external", cut=True)
     page.route("**/filters/**", lambda route: route.abort())
     filters = page.locator("#filters")
     filters.locator("summary").click()
