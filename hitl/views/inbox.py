@@ -62,6 +62,8 @@ class _Looked:
     """Whether the person may have hidden some."""
     has_views: bool
     """Whether the person may have saved views of the inbox."""
+    has_lapses: bool
+    """Whether the person may see questions that nobody answered in time."""
 
     @property
     def is_whole(self) -> bool:
@@ -93,12 +95,13 @@ def _look(mine: PauseQuerySet, listing: Listing) -> _Looked:
         .annotate(
             hides=Exists(Snooze.objects.filter(person=user.pk, until__gt=now)),
             has_views=Exists(SavedView.objects.visible_to(user).filter(list=INBOX.name)),
+            has_lapses=Exists(answers.lapsed(user)),
         )
-        .values_list("pk", "hides", "has_views")[:MOST_COUNTED]
+        .values_list("pk", "hides", "has_views", "has_lapses")[:MOST_COUNTED]
     )
     rows = list(found)
-    _, hides, has_views = rows[0] if rows else ((), True, True)
-    return _Looked(mine, [key for key, *_ in rows], hides, has_views)
+    _, *beside = rows[0] if rows else ((), True, True, True)
+    return _Looked(mine, [key for key, *_ in rows], *beside)
 
 
 def _page(look: _Looked, listing: Listing) -> ListPage[Waiting]:
@@ -140,7 +143,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         answers.beside_inbox(asked),
         here,
         given=answers.BESIDE_INBOX,
-        over=answers.LAPSES_BESIDE_INBOX,
+        over=answers.LAPSES_BESIDE_INBOX if look.has_lapses else None,
         refused=listing.refused is not None,
         anchor="history",
     )

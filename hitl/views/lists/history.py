@@ -17,7 +17,7 @@ from hitl.find.asking import Asked
 from hitl.find.lists import Asker, List
 from hitl.models import Decision
 from hitl.rendering import paging
-from hitl.rendering.paging import ListAddress, ListPage
+from hitl.rendering.paging import ListAddress, ListPage, RowPosition
 from hitl.views.cards import lines
 from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
@@ -48,16 +48,25 @@ def history_of(
     here: ListAddress,
     *,
     given: List = answers.ANSWERS,
-    over: List = answers.LAPSES,
+    over: List | None = answers.LAPSES,
     refused: bool = False,
     anchor: str = "",
 ) -> ListPage[Past]:
     """Answers on a person's threads, and the own ones where they were only asked; and what nobody
     answered in time. The two are read apart and told as one list, so a place in it is one in both.
+
+    Args:
+        given, over: how each is asked; without `over` there is nothing that nobody answered.
     """
     user = asker.user
     mine = Thread.objects.visible_to(user)
-    order, of_lapses = given.order_of(asked), over.order_of(asked)
+    order = given.order_of(asked)
+
+    def lapsed(over: List, place: RowPosition | None, limit: int) -> dict[uuid.UUID, dt.datetime]:
+        rows = over.among(answers.lapsed(user), asked, asker)
+        ended = over.order_of(asked)(rows, place).values_list("pk", "closed_at")[:limit]
+        # the constraint says that an expired question has this time
+        return {key: closed for key, closed in ended if closed is not None}
 
     def read(after: str, limit: int) -> list[Past]:
         # found first, then read with what belongs to them, as the questions are
@@ -72,13 +81,7 @@ def history_of(
         for rows in decided:
             found = order(given.among(rows, asked, asker), place)
             at |= dict(found.values_list("pk", "decided_at")[:limit])
-        ended = of_lapses(over.among(answers.lapsed(user), asked, asker), place)
-        # the constraint says that an expired question has this time
-        moments = at | {
-            key: closed
-            for key, closed in ended.values_list("pk", "closed_at")[:limit]
-            if closed is not None
-        }
+        moments = at | (lapsed(over, place, limit) if over is not None else {})
         first = sorted(moments, key=lambda key: (moments[key], key), reverse=order.newest)[:limit]
         entries = [
             *reading.answers([key for key in first if key in at]),
