@@ -16,7 +16,7 @@ from hitl.views import (
     tools,
 )
 from hitl.views.editing import editor, kinds, wholes
-from hitl.views.lists import history, saved_views
+from hitl.views.lists import choices, history, saved_views
 from hitl.views.operating import batches, failures, operations
 from hitl.views.pauses import answers, bulk, comments, contents, links
 from hitl.views.starting import inbound, limits, priorities, schedules
@@ -26,6 +26,7 @@ app_name = "hitl"
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("rows", inbox.rows, name="rows"),
+    path("filters/<slug:listed>", choices.choices, name="choices"),
     path("several", bulk.several, name="bulk"),
     path("keys", keys.switch, name="keys"),
     path("work-orders/", orders.order_list, name="orders"),

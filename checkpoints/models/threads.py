@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -32,6 +32,7 @@ else:
 
 _scan: Any = vars(json.JSONDecoder())["scan_once"]
 """What `json.loads` comes to, without the four functions before it: a list reads hundreds."""
+EMPTY: Mapping[str, Callable[[], Any]] = {"{}": dict, "[]": list}
 
 
 class JsonTextField(StoredField, _TextField):
@@ -52,6 +53,8 @@ class JsonTextField(StoredField, _TextField):
         return None if value is None else self.read(value)
 
     def read(self, value: str) -> Any:
+        if value in EMPTY:  # most are
+            return EMPTY[value]()
         try:
             found, end = _scan(value, 0)
             if end == len(value):  # as it is written: nothing around it

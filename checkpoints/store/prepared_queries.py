@@ -57,6 +57,29 @@ class Prepared(Generic[Row]):
         return self._made
 
 
+class PreparedValues:
+    """As `Prepared`, of a query of `values_list`: gives its rows as lists of values."""
+
+    def __init__(
+        self, build: Callable[..., models.QuerySet[Any, Any]], *kinds: type[Value]
+    ) -> None:
+        self._build, self._kinds = build, kinds
+        self._made: _MadeValues | None = None
+
+    def get(self, *values: Value) -> list[list[Any]]:
+        """The rows, for values in the order of `kinds`."""
+        made = self._made or self._make()
+        with connection.cursor() as cursor:
+            cursor.execute(made.sql, made.filled(values))
+            rows = cursor.fetchall()
+        return made.converted(rows)
+
+    def _make(self) -> _MadeValues:
+        stand_ins = _stand_ins(self._kinds)
+        self._made = _MadeValues(self._build(*stand_ins), stand_ins)
+        return self._made
+
+
 class PreparedUpdate:
     """`PreparedUpdate(lambda key, at: (Pause.objects.filter(pk=key), {"closed_at": at}), UUID,
     datetime)` changes the rows of a key with `.run(key, at)`; it gives how many.
@@ -111,28 +134,40 @@ class _Words:
         ]
 
 
-class _Made(_Words):
-    """The words of a query, and how its rows become objects."""
+class _MadeValues(_Words):
+    """The words of a query, and how what the database gives becomes values."""
 
-    def __init__(self, query: models.QuerySet[Any], stand_ins: Sequence[Value]) -> None:
+    def __init__(self, query: models.QuerySet[Any, Any], stand_ins: Sequence[Value]) -> None:
         again: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
         compiler: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
         super().__init__(compiler, stand_ins)
         assert again.as_sql()[1] == tuple(value for _, value in self._parameters), (
             f"a value of its own, such as the time of now, would stay as it is: {self.sql}"
         )
+        self._compiler = compiler
+        self._converters = compiler.get_converters([column for column, _, _ in compiler.select])
+
+    def converted(self, rows: list[Any]) -> list[list[Any]]:
+        return list(self._compiler.apply_converters(rows, self._converters))
+
+
+class _Made(_MadeValues):
+    """The words of a query, and how its rows become objects."""
+
+    def __init__(self, query: models.QuerySet[Any], stand_ins: Sequence[Value]) -> None:
+        super().__init__(query, stand_ins)
+        compiler = self._compiler
         self._annotations = dict(compiler.annotation_col_map)
         info, select = compiler.klass_info, compiler.select
-        self._compiler, self._model = compiler, info["model"]
+        self._model = info["model"]
         self._fields = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
         self._names = [column.target.attname for column, _, _ in select[self._fields]]
-        self._converters = compiler.get_converters([column for column, _, _ in select])
         # stubs of a later Django
         self._related = get_related_populators(info, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]
 
     def objects(self, rows: list[Any]) -> Iterator[Any]:
         """As `ModelIterable` makes them."""
-        for row in self._compiler.apply_converters(rows, self._converters):
+        for row in self.converted(rows):
             instance = self._model.from_db(DEFAULT_DB_ALIAS, self._names, row[self._fields])
             for related in self._related:
                 related.populate(row, instance)

@@ -19,6 +19,7 @@ from hitl.find.lists import (
     KIND,
     NEWEST,
     OLDEST,
+    OPEN,
     PHASE,
     REPOSITORY,
     RISK,
@@ -121,7 +122,7 @@ ANSWERS = List(
         OLDEST: ListOrder("decided_at", prefix="past"),
     },
     facts=_answers,
-    beside=("past",),
+    beside=("past", OPEN),
     identified={
         "dec": "pk",
         "pse": "pause",

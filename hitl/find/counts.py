@@ -47,20 +47,11 @@ class Filter:
         return next((choice for choice in self.choices if choice.chosen), None)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What a page tells of a list beside its rows."""
-
-    filters: Sequence[Filter]
-    total: str
-    """Rows that fit all filters, such as `12` or `12+`."""
-
-
 Part = tuple[List, QuerySet[Any]]
 """A list, and those of its rows that the person may see."""
 
 
-def count(parts: Sequence[Part], asked: Asked, asker: Asker) -> Counts:
+def count(parts: Sequence[Part], asked: Asked, asker: Asker) -> list[Filter]:
     """Count the choices of a list's filters among the rows that a person may see.
 
     Each filter's choices are counted among the rows that fit all others. As many queries for many
@@ -80,11 +71,20 @@ def count(parts: Sequence[Part], asked: Asked, asker: Asker) -> Counts:
     for parameter in asked_of.counted:
         others = _fitting(facts, asked, asked_of, asker, but=parameter)
         filters.append(_filter(parameter, others, asked, asker, more))
-    return Counts(filters, _told(len(_fitting(facts, asked, asked_of, asker)), more))
+    return filters
+
+
+def total(parts: Sequence[Part], asked: Asked, asker: Asker) -> str:
+    """How many rows fit all that is asked, such as `12` or `300+`."""
+    found = sum(
+        part.among(rows, asked, asker).order_by().values("pk")[: COUNTED + 1].count()
+        for part, rows in parts
+    )
+    return _told(min(found, COUNTED), found > COUNTED)
 
 
 def _fitting(
-    facts: list[Facts], asked: Asked, asked_of: List, asker: Asker, *, but: Parameter | None = None
+    facts: list[Facts], asked: Asked, asked_of: List, asker: Asker, *, but: Parameter
 ) -> list[Facts]:
     """The rows that fit all filters but one."""
     wanted = {

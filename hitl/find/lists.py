@@ -22,6 +22,8 @@ from hitl.rendering.paging import ListOrder
 from runs.states import PauseKind
 from runs.workflows.tool_calls import RISKS
 
+OPEN = "filters"
+"""What the address of a page says that shows the choices of its filters."""
 NEWEST, OLDEST, DUE = "newest", "oldest", "due"
 DONE = "completed"
 DAY = dt.timedelta(days=1)

@@ -23,6 +23,7 @@ from hitl.find.lists import (
     FAILURE,
     NEWEST,
     OLDEST,
+    OPEN,
     PHASE,
     REPOSITORY,
     RISK,
@@ -231,6 +232,6 @@ ORDERS = List(
         OLDEST: ListOrder(prefix=WorkOrder.PREFIX),
     },
     facts=_orders,
-    beside=("before",),
+    beside=("before", OPEN),
     identified={"wo": "pk", "thr": "thread", "run": "runs__pk"},
 )

@@ -21,6 +21,7 @@ from hitl.find.lists import (
     KIND,
     NEWEST,
     OLDEST,
+    OPEN,
     PHASE,
     REPOSITORY,
     RISK,
@@ -196,6 +197,6 @@ INBOX = List(
         OLDEST: ListOrder(prefix=Pause.PREFIX),
     },
     facts=_questions,
-    beside=("after", "past", "hidden", "live", "seen", "ids"),
+    beside=("after", "past", "hidden", "live", "seen", "ids", OPEN),
     identified={"pse": "pk", "wo": "run__work_order", "thr": "run__thread"},
 )

@@ -17,6 +17,7 @@ from hitl.find.lists import (
     FAILURE,
     NEWEST,
     OLDEST,
+    OPEN,
     STATUSES,
     TEAM,
     TEMPLATE,
@@ -187,6 +188,6 @@ THREADS = List(
         OLDEST: ListOrder(prefix=Thread.PREFIX),
     },
     facts=_threads,
-    beside=("before",),
+    beside=("before", OPEN),
     identified={"thr": "pk", "run": "runs__pk"},
 )

@@ -22,7 +22,7 @@ def _around(name: str, prefix: str, root: str) -> tuple[str, str]:
     return before, behind
 
 
-def _address(name: str, prefix: str, key: uuid.UUID) -> str:
+def address(name: str, prefix: str, key: uuid.UUID) -> str:
     """As `reverse`, which takes a hundred calls, and lists have hundreds."""
     before, behind = _around(name, prefix, get_script_prefix())
     return f"{before}{ids.show(prefix, key)}{behind}"
@@ -39,17 +39,21 @@ def home_of(run: Run) -> str:
     """The address of the page that shows a run: its order's, else its thread's."""
     if run.work_order_id is not None:
         return order_at(run.work_order_id)
-    return _address("hitl:thread", Thread.PREFIX, root_of(run).thread_id)
+    return thread_at(root_of(run).thread_id)
 
 
-def order_at(order_id: uuid.UUID) -> str:
+def order_at(key: uuid.UUID) -> str:
     """The address of an order's page."""
-    return _address("hitl:order", WorkOrder.PREFIX, order_id)
+    return address("hitl:order", WorkOrder.PREFIX, key)
+
+
+def thread_at(key: uuid.UUID) -> str:
+    return address("hitl:thread", Thread.PREFIX, key)
 
 
 def decide_of(pause: Pause) -> str:
     """Where a question is answered."""
-    return _address("hitl:decide", Pause.PREFIX, pause.pk)
+    return address("hitl:decide", Pause.PREFIX, pause.pk)
 
 
 def place_of(pause: Pause) -> str:

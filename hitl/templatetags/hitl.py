@@ -14,7 +14,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, gettext, gettext_noop
+from django.utils.translation import get_language
 
 from checkpoints import ids
 from checkpoints.forensics import steps
@@ -29,6 +29,8 @@ from hitl.rendering import events, moments
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
+from hitl.views.cards.lines import verdict
+from hitl.views.cards.orders import order_status, state_words
 from hitl.views.cards.standing import Card
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
@@ -48,6 +50,9 @@ register.filter(events.event_words)
 register.filter(events.is_imported)
 register.simple_tag(moments.since)
 register.simple_tag(moments.until)
+register.simple_tag(verdict)
+register.simple_tag(order_status)
+register.filter(state_words)
 
 
 @register.simple_tag(takes_context=True)
@@ -195,30 +200,6 @@ def number(value: object) -> int:
 
 
 register.filter(risk_words)
-
-
-STATES = {
-    "pending": gettext_noop("Pending"),
-    "running": gettext_noop("Running"),
-    "paused": gettext_noop("Paused"),
-    "completed": gettext_noop("Completed"),
-    "failed": gettext_noop("Failed"),
-    "cancelled": gettext_noop("Cancelled"),
-    "expired": gettext_noop("Expired"),
-    "new": gettext_noop("New"),
-    "queued": gettext_noop("Queued"),
-    "sending": gettext_noop("Sending"),
-    "sent": gettext_noop("Sent"),
-    "dead": gettext_noop("Given up"),
-    "open": gettext_noop("Open"),
-    "answered": gettext_noop("Answered"),
-}
-
-
-@register.filter
-def state_words(state: str) -> str:
-    """`Paused`; one that is nobody's of ours stays as it is."""
-    return gettext(STATES[state]) if state in STATES else state[:1].upper() + state[1:]
 
 
 @register.filter

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from django.contrib.auth.decorators import login_required
+from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_safe
 
 from checkpoints import ids
-from checkpoints.database.people import NAMED_BY, User
+from checkpoints.database import clock
+from checkpoints.database.people import User
 from hitl.decisions.deadlines import changes
-from hitl.decisions.deadlines.changes import SOONEST
+from hitl.decisions.deadlines.changes import MOST_COUNTED, SOONEST
 from hitl.decisions.reviewers import whose
+from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.find import answers
 from hitl.find.lists import KINDS
 from hitl.find.questions import ASKED, INBOX, WHOSE_QUESTIONS, inbox_of
 from hitl.live.inbox_feed import SHOWN
+from hitl.models import SavedView, Snooze
 from hitl.rendering import paging
-from hitl.rendering.paging import ListAddress, ListOrder, ListPage
+from hitl.rendering.paging import ListPage
+from hitl.views.cards import lines
 from hitl.views.cards.rows import QuestionRows
-from hitl.views.common import person, waiting_count, waiting_of
+from hitl.views.common import person, waiting_of
+from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
-from hitl.views.lists.history import SHOWN_OF_ALL, WHOSE, history_of
+from hitl.views.lists.history import history_of
+from hitl.views.lists.reading import Waiting
 from runs.models import Pause, PauseQuerySet
 
 FILTERS = tuple(parameter.name for parameter in INBOX.parameters)
@@ -37,37 +49,75 @@ ORDERS = {
     "newest": gettext_noop("the newest first"),
     "oldest": gettext_noop("those that wait longest first"),
 }
-SHOWN_OF_OPEN = (
-    *SHOWN_OF_ALL,
-    *("kind", "review", "turn", "opened_at", "changed_at", "deadline_at", "claimed_until"),
-    *("status", "ways", "labels", "bare", "required_inputs", "calls", "content_digest"),
-    *(f"claimed_by__{name}" for name in NAMED_BY),
-)
-MORE_OF_OTHERS = ("outside",)
-"""A row says whom it waits for where that is somebody else."""
 
 
-def open_shown(*more: str) -> PauseQuerySet:
-    """Questions with what a row shows of them. `more` names further columns."""
-    return Pause.objects.select_related(*WHOSE, "claimed_by").only(*SHOWN_OF_OPEN, *more)
+@dataclass(frozen=True)
+class _Looked:
+    """What one look at the questions of an inbox says of them all."""
+
+    rows: PauseQuerySet
+    keys: Sequence[uuid.UUID]
+    """Of the first MOST_COUNTED of them, in the order of the list."""
+    hides: bool
+    """Whether the person may have hidden some."""
+    has_views: bool
+    """Whether the person may have saved views of the inbox."""
+    has_lapses: bool
+    """Whether the person may see questions that nobody answered in time."""
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.keys) < MOST_COUNTED
+
+    @property
+    def newest(self) -> str:
+        """The question that was asked last: what comes later is new to who looks at this page.
+        Where more wait than are counted, the moment of the look: keys are in the order of time.
+        """
+        known = [*self.keys, *([] if self.is_whole else [ids.floor(clock.now())])]
+        return ids.show(Pause.PREFIX, max(known)) if known else ""
+
+    def asked_after(self, seen: str) -> int:
+        """How many questions were asked after that one."""
+        if not seen:
+            return 0
+        last = SOONEST.read(seen).key
+        if self.is_whole and isinstance(last, uuid.UUID):
+            return sum(key > last for key in self.keys)
+        return changes.count(self.rows.filter(pk__gt=last))
 
 
-def waiting_page(
-    mine: PauseQuerySet, here: ListAddress, *more: str, order: ListOrder = SOONEST
-) -> ListPage[Pause]:
-    """A page of questions: found first, then read with what belongs to them, since so many joins
-    are planned badly. `more` names further columns.
-    """
-
-    def read(after: str, limit: int) -> list[Pause]:
-        keys = list(
-            order(mine, order.read(after) if after else None).values_list("pk", flat=True)[:limit]
+def _look(mine: PauseQuerySet, listing: Listing) -> _Looked:
+    """All that the page needs of its questions beside its rows, in one query."""
+    user, now = listing.asker.user, listing.asker.now
+    found = (
+        listing.order(mine)
+        .annotate(
+            hides=Exists(Snooze.objects.filter(person=user.pk, until__gt=now)),
+            has_views=Exists(SavedView.objects.visible_to(user).filter(list=INBOX.name)),
+            has_lapses=Exists(answers.lapsed(user)),
         )
-        found = open_shown(*more).in_bulk(keys)
-        return [found[key] for key in keys if key in found]
+        .values_list("pk", "hides", "has_views", "has_lapses")[:MOST_COUNTED]
+    )
+    rows = list(found)
+    _, *beside = rows[0] if rows else ((), True, True, True)
+    return _Looked(mine, [key for key, *_ in rows], *beside)
+
+
+def _page(look: _Looked, listing: Listing) -> ListPage[Waiting]:
+    """A page of questions: found first, then read with what belongs to them, since so many joins
+    are planned badly.
+    """
+    order = listing.order
+
+    def read(after: str, limit: int) -> list[Waiting]:
+        if not after:
+            return reading.waiting(look.keys[:limit])
+        found = order(look.rows, order.read(after)).values_list("pk", flat=True)
+        return reading.waiting(list(found[:limit]))
 
     return paging.paged(
-        here, "after", read, lambda pause: order.write(order.place(pause)), size=SHOWN
+        listing.here, "after", read, lambda row: order.write(order.place(row.pause)), size=SHOWN
     )
 
 
@@ -81,22 +131,30 @@ def inbox(request: HttpRequest) -> HttpResponse:
     listing = Listing(request, INBOX)
     here, asked, tab = listing.here, listing.asked, listing.asked["whose"]
     seen = inbox_of(user, asked, waiting_of(request))
-    mine = listing.among(seen) if asked or listing.refused else seen
-    narrowed = bool(asked.but_for("whose"))
-    others = tab == ASKED
-    waiting = waiting_page(mine, here, *_more(listing), order=listing.order)
+    look = _look(listing.among(seen) if asked or listing.refused else seen, listing)
+    if look.rows is waiting_of(request):
+        request._waiting_count = len(look.keys)  # type: ignore[attr-defined]  # for the badge
+    narrowed, order = bool(asked.but_for("whose")), ORDERS[asked["sort"] or "due"]
+    waiting = _page(look, listing)
     nothing = not waiting.rows and not narrowed and not listing.refused
-    order = ORDERS[asked["sort"] or "due"]
-    several = len(waiting.rows) > 1 and not others
-    told = _rows(request, listing, several=several)
+    several = len(waiting.rows) > 1 and tab != ASKED
+    history = history_of(
+        listing.asker,
+        answers.beside_inbox(asked),
+        here,
+        given=answers.BESIDE_INBOX,
+        over=answers.LAPSES_BESIDE_INBOX if look.has_lapses else None,
+        refused=listing.refused is not None,
+        anchor="history",
+    )
     context = {
-        "waiting": [told.html(pause) for pause in waiting.rows],
+        "waiting": _rows(request, listing, waiting.rows, several=several),
         "several": several,
         "page": waiting,
         "back": _back(listing),
-        "total": _total(request, mine, waiting),
-        "newest": _newest(mine),
-        "news": _asked_after(mine, request.GET.get("seen", "")),
+        "total": len(look.keys),
+        "newest": look.newest,
+        "news": look.asked_after(request.GET.get("seen", "")),
         "kind": narrowed or listing.refused is not None,
         "sorted": gettext(order),
         "tab": tab,
@@ -105,35 +163,41 @@ def inbox(request: HttpRequest) -> HttpResponse:
             for value, label in TABS.items()
         ],
         "elsewhere": _elsewhere(user, tab) if nothing else 0,
-        "snoozed": paging.in_order(changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
-        "history": history_of(
-            listing.asker,
-            answers.beside_inbox(asked),
-            here,
-            given=answers.BESIDE_INBOX,
-            over=answers.LAPSES_BESIDE_INBOX,
-            refused=listing.refused is not None,
-            anchor="history",
-        ),
-        "bar": None if live else listing.bar(seen),
+        "snoozed": paging.in_order(changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN)
+        if look.hides
+        else ListPage([]),
+        "history": history,
+        "lines": lines.history(history.rows),
+        "bar": None
+        if live
+        else listing.bar(seen, shows=waiting.rows or waiting.first, has_views=look.has_views),
     }
     template = "hitl/inbox/_inbox.html" if live else "hitl/inbox/inbox.html"
     return render(request, template, context, status=listing.status)
 
 
-def _more(listing: Listing) -> tuple[str, ...]:
-    return MORE_OF_OTHERS if listing.asked["whose"] == ASKED else ()
-
-
-def _rows(request: HttpRequest, listing: Listing, *, several: bool) -> QuestionRows:
-    return QuestionRows(
-        person(request),
+def _rows(
+    request: HttpRequest, listing: Listing, rows: Sequence[Waiting], *, several: bool
+) -> SafeString:
+    user = person(request)
+    told = QuestionRows(
+        user.pk,
         KINDS,
         several=several,
-        others=listing.asked["whose"] == ASKED,
+        waits_for=_waits_for(rows, user) if listing.asked["whose"] == ASKED else None,
         token=get_token(request),
         back=_back(listing),
     )
+    return SafeString("\n".join([told.html(row) for row in rows]))
+
+
+def _waits_for(rows: Sequence[Waiting], user: User) -> dict[uuid.UUID, str]:
+    """Question → whom it waits for: said where that is somebody else."""
+    pauses = Pause.objects.select_related("run__thread__owner", "run__thread__team").only(
+        *("review", "turn", "stage", "outside", "run__thread__team__name", "run__thread__owner")
+    )
+    found = pauses.filter(pk__in=[row.pause.pk for row in rows])
+    return {pause.pk: ReviewContext(pause, user).who for pause in found}
 
 
 def _back(listing: Listing) -> str:
@@ -146,12 +210,6 @@ def _elsewhere(user: User, tab: str) -> int:
     nothing waits at all, else of all that waits.
     """
     return changes.count(whose.asked(user) if not tab else changes.inbox(user))
-
-
-def _total(request: HttpRequest, mine: PauseQuerySet, page: ListPage[Pause]) -> int:
-    if not page.cut:
-        return len(page.rows)
-    return waiting_count(request) if mine is waiting_of(request) else changes.count(mine)
 
 
 @require_safe
@@ -171,18 +229,5 @@ def rows(request: HttpRequest) -> HttpResponse:
     listing = Listing(request, INBOX)
     mine = listing.among(inbox_of(person(request), listing.asked, waiting_of(request)))
     wanted = list(mine.filter(pk__in=keys).values_list("pk", flat=True))
-    found = open_shown(*_more(listing)).filter(pk__in=wanted)
-    told = _rows(request, listing, several=True)
-    lines = format_html_join("", "{}", ((told.html(pause),) for pause in found))
-    return HttpResponse(format_html("<ul>{}</ul>", lines), status=listing.status)
-
-
-def _newest(mine: PauseQuerySet) -> str:
-    """The question that was asked last: what comes later is new to who looks at this page."""
-    newest = mine.order_by("-pk").values_list("pk", flat=True).first()
-    return ids.show(Pause.PREFIX, newest) if newest else ""
-
-
-def _asked_after(mine: PauseQuerySet, seen: str) -> int:
-    """How many questions were asked after that one."""
-    return changes.count(mine.filter(pk__gt=SOONEST.read(seen).key)) if seen else 0
+    told = _rows(request, listing, reading.waiting(wanted), several=True)
+    return HttpResponse(format_html("<ul>{}</ul>", told), status=listing.status)

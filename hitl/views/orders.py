@@ -23,9 +23,12 @@ from hitl.http.errors import status_of
 from hitl.live.work_feed import WorkWriter
 from hitl.models import BatchAction, Via
 from hitl.rendering import paging
+from hitl.views.cards import orders as order_rows
 from hitl.views.cards import typed
 from hitl.views.common import person
+from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
+from hitl.views.lists.reading import ListedOrder
 from hitl.views.threads import news, order_page, watched
 from hitl.views.threads.order_page import page_of
 from runs import services as runs
@@ -51,18 +54,19 @@ def order_list(request: HttpRequest) -> HttpResponse:
     """Newest first, unless asked otherwise; `?before=<id>` gives the next page."""
     listing = Listing(request, ORDERS)
     seen = WorkOrder.objects.visible_to(person(request))
-    page = paging.in_order(
-        listing.among(seen),
-        listing.order,
-        listing.here,
-        "before",
-        size=PAGE,
-        whole=WorkOrder.objects.shown(),
+    fitting, order = listing.among(seen), listing.order
+
+    def read(after: str, limit: int) -> list[ListedOrder]:
+        found = order(fitting, order.read(after) if after else None)
+        return reading.orders(list(found.values_list("pk", flat=True)[:limit]))
+
+    page = paging.paged(
+        listing.here, "before", read, lambda row: order.write(order.place(row.order)), size=PAGE
     )
     context = {
-        "orders": page.rows,
         "page": page,
-        "bar": listing.bar(seen),
+        "rows": order_rows.rows(page.rows),
+        "bar": listing.bar(seen, shows=page.rows or page.first),
         "many": BatchAction.choices,
     }
     return render(request, "hitl/orders/orders.html", context, status=listing.status)

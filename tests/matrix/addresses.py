@@ -109,6 +109,7 @@ ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
 ADDRESSES: dict[str, Address] = {
     "": login("GET"),
     "rows": login("GET"),
+    "filters/<slug:listed>": login("GET"),
     "work-orders/": login("GET"),
     "work-orders/new": login("GET POST", body={"template": "writing"}, done="paused"),
     f"work-orders/{ORDER}/": own("GET"),

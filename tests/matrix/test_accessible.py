@@ -98,7 +98,7 @@ def _pages(world: World) -> Iterator[Shown]:
 
 STANDS = re.compile(r"/admin/($|auth/user/|runs/pause/|checkpoints/thread/)")
 """Pages of the admin that stand for all."""
-PARTS = {"admin/search/", "rows"}
+PARTS = {"admin/search/", "rows", "filters/<slug:listed>"}
 """No pages: what a page puts into itself."""
 ASKED = {
     "/api/schema/": "application/vnd.oai.openapi",

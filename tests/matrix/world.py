@@ -180,6 +180,7 @@ def build() -> World:
         "slug": "writing",
         "version": "1",
         "name": "test.plan",
+        "listed": "inbox",
         "limit_id": str(limit.pk),
         "source": InboundSource.objects.create(name="partner", user=people["ana"]).name,
         "token": NOTHING,

@@ -5,6 +5,7 @@ An address that is not understood shows what was wrong with it and no rows: 422.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +19,8 @@ from django.utils.translation import gettext
 from checkpoints.database import clock
 from hitl.find import asking, counts, saved
 from hitl.find.asking import SINCE, SORT, UNTIL, Asked, NotUnderstood, Parameter
-from hitl.find.counts import Counts, Part
-from hitl.find.lists import Asker, List
+from hitl.find.counts import Choice, Filter, Part
+from hitl.find.lists import OPEN, Asker, List
 from hitl.models import SavedView
 from hitl.rendering.paging import ListAddress, ListOrder
 from hitl.views.common import person
@@ -67,24 +68,58 @@ class Listing:
         """Those among the rows that the person may see that are asked for."""
         return rows.none() if self.refused else self.asked_of.among(rows, self.asked, self.asker)
 
-    def bar(self, rows: QuerySet[Any], *parts: Part) -> Bar:
+    def bar(self, rows: QuerySet[Any], *parts: Part, shows: object, has_views: bool = True) -> Bar:
         """The bar above these rows, which are all that the person may see, and above those of
         other parts of the list.
+
+        Args:
+            shows: what the page shows of them: where that is nothing, and nothing is asked, there
+                is nothing to look for.
+            has_views: False where the person is known to have no saved views of this list.
         """
-        found = (
-            None
-            if self.refused
-            else counts.count([(self.asked_of, rows), *parts], self.asked, self.asker)
-        )
-        return Bar(self, found)
+        return Bar(self, ((self.asked_of, rows), *parts), bool(shows), has_views)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What `hitl/lists/_filters.html` shows."""
+    """What `hitl/lists/_filters.html` shows. Its choices are counted where they are looked at: on a
+    page that is asked for them, and by `choices`.
+    """
 
     listing: Listing
-    counts: Counts | None
+    parts: tuple[Part, ...]
+    shows: bool
+    has_views: bool = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the page has the choices of its filters."""
+        return OPEN in self.listing.here.query
+
+    @property
+    def choices_at(self) -> str:
+        """The address of the choices alone, which static/js/filters.js puts into the page."""
+        path = reverse("hitl:choices", args=[self.asked_of.name])
+        return f"{path}?{self.query}" if self.query else path
+
+    @cached_property
+    def filters(self) -> Sequence[Filter]:
+        """What there is to choose from, with how many rows each choice leaves."""
+        return () if self.refused else counts.count(self.parts, self.asked, self.listing.asker)
+
+    @property
+    def chosen(self) -> list[Filter]:
+        """The filters that hold, each with nothing but its value to choose."""
+        return [
+            Filter(parameter, [Choice(value, counts.label_of(parameter, value), "", True)])
+            for parameter in self.asked_of.counted
+            if (value := self.asked[parameter.name])
+        ]
+
+    @cached_property
+    def total(self) -> str:
+        """How many rows fit, such as `12` or `300+`."""
+        return counts.total(self.parts, self.asked, self.listing.asker)
 
     @property
     def asked_of(self) -> List:
@@ -105,7 +140,7 @@ class Bar:
     @property
     def shown(self) -> bool:
         """Whether there is anything to look for."""
-        return bool(self.asked) or (self.counts is not None and self.counts.total != "0")
+        return bool(self.asked) or self.shows
 
     @property
     def query(self) -> str:
@@ -132,6 +167,8 @@ class Bar:
     @cached_property
     def views(self) -> list[tuple[SavedView, str, bool]]:
         """The saved views of this list, their addresses, and which of them this is."""
+        if not self.has_views:
+            return []
         return [
             (view, saved.address_of(view), view.query == self.asked.query)
             for view in saved.offered(self.listing.asker.user, self.asked_of.name)

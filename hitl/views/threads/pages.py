@@ -67,7 +67,7 @@ def thread_list(request: HttpRequest) -> HttpResponse:
         "threads": _with_runs(page.rows),
         "page": page,
         "form": form,
-        "bar": listing.bar(seen),
+        "bar": listing.bar(seen, shows=page.rows or page.first),
     }
     status = 422 if form.errors else listing.status
     return render(request, "hitl/threads/threads.html", context, status=status)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from checkpoints.database import clock
 from checkpoints.models import Thread
-from checkpoints.store.prepared_queries import Prepared, PreparedUpdate
+from checkpoints.store.prepared_queries import Prepared, PreparedUpdate, PreparedValues
 from hitl.decisions import services
 from hitl.decisions.approvals import _named
 from hitl.decisions.reviewers.delegations import _to
@@ -222,3 +222,20 @@ def test_an_update_changes_what_its_query_changes_by_the_clock_of_each_use(make_
     Run.objects.filter(pk=runs[0].pk).update(due_at=clock.FromNow(60))
     assert due.run(runs[0].pk, "three") == due.run(uuid.uuid4(), "none") == 0
     assert [Run.objects.get(pk=run.pk).held_because for run in runs] == ["one", "two"]
+
+
+def test_prepared_values_are_those_of_the_query(paused, make_order):
+    """Converted as the columns have it: times, keys, JSON, and what is not there."""
+    pause, other = pause_of(paused), pause_of(drive(make_order()))
+
+    def query(*keys):
+        return Pause.objects.filter(pk__in=keys).values_list(
+            "pk", "opened_at", "deadline_at", "review", "run__thread__title", "claimed_by__username"
+        )
+
+    prepared = PreparedValues(query, uuid.UUID, uuid.UUID)
+    for wanted in ((pause.pk, other.pk), (other.pk, other.pk), (uuid.uuid4(), pause.pk)):
+        with CaptureQueriesContext(connection) as captured:
+            rows = prepared.get(*wanted)
+        assert len(captured) == 1
+        assert sorted(map(tuple, rows)) == sorted(query(*wanted))

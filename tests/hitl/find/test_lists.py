@@ -15,7 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Thread
+from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.find import counts
+from hitl.models import Via
 from runs.models import Pause, Repository, Run, WorkOrder
 from runs.states import RunStatus
 from tests.conftest import drive, fresh, pause_of
@@ -201,13 +204,62 @@ def test_counts_tell_what_each_choice_would_leave(world, page, ben):
     hidden = world.copies(world.order.thread, 1, owner_id=ben.pk, team_id=None, head_id=None)
     (run,) = world.copies(world.order.latest_run, 1, thread_id=hidden[0].pk, work_order_id=None)
     world.copies(world.pause, 1, run_id=run.pk, kind="external", phase="secret_phase")
-    text = page.get("/").content.decode()
+    text = choices_of(page, "/", "inbox")
     assert ">Data (4)<" in text and ">Tool calls (2)<" in text and ">Approvals (1)<" in text
     assert "Wait gates" not in text and "Secret phase" not in text
-    text = page.get("/?kind=input").content.decode()
-    assert ">Tool calls (2)<" in text and "4 found" in text
-    text = page.get("/?kind=input&phase=nothing").content.decode()
-    assert "0 found" in text and ">Data (0)<" in text and ">Nothing (0)<" in text
+    assert ">Tool calls (2)<" in choices_of(page, "/", "inbox", "kind=input")
+    assert "4 found" in page.get("/?kind=input").content.decode()
+    text = choices_of(page, "/", "inbox", "kind=input&phase=nothing")
+    assert ">Data (0)<" in text and ">Nothing (0)<" in text
+    assert "0 found" in page.get("/?kind=input&phase=nothing").content.decode()
+
+
+def choices_of(page, path: str, listed: str, query: str = "") -> str:
+    """What there is to choose from: the same by a request of its own and in the page of a link."""
+    asked = f"{query}&" if query else ""
+    alone: str = page.get(f"/filters/{listed}?{query}").content.decode()
+    whole = page.get(f"{path}?{asked}filters=open").content.decode()
+    choices = r"<option value[^>]*>[^<]+ \(\d+\+?\)</option>"
+    assert re.findall(choices, alone) and re.findall(choices, alone) == re.findall(choices, whole)
+    return alone
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("path", "listed", "query", "chosen"),
+    [
+        ("/", "inbox", "kind=approval", "Approvals"),
+        ("/work-orders/", "orders", "status=paused", "Paused"),
+        ("/threads/", "threads", "status=paused", "Paused"),
+        ("/decisions/", "history", "status=approve", "Approve"),
+    ],
+)
+def test_filters_are_counted_where_they_are_open_and_say_what_is_chosen_where_not(
+    world, page, ana, path, listed, query, chosen, monkeypatch
+):
+    """Issue 34: each page counted 300 rows for what nobody looked at. What is chosen is sent again
+    with the form.
+    """
+    services.decide(world.pause.pk, Answer("approve", Via.PAGE), by=ana)
+    drive(world.make_order())
+    choices_of(page, path, listed, query)
+    monkeypatch.setattr(counts, "count", lambda *_: pytest.fail("nobody looked"))
+    text = page.get(f"{path}?{query}").content.decode()
+    name, _, value = query.partition("=")
+    field = text.partition(f'name="{name}"')[2].partition("</select>")[0]
+    assert f'<option value="{value}" selected>{chosen}</option>' in field
+    assert '<option value="">Any</option>' in field
+    assert f'name="filters" value="open" formaction="{path}#filters"' in text
+    assert f'data-choices="/filters/{listed}?{query}"' in text
+
+
+@pytest.mark.one_database
+def test_choices_are_refused_as_their_page_is(world, page):
+    """404 where there is no such list, and 422 with what is wrong."""
+    assert page.get("/filters/nothing").status_code == 404
+    refused = page.get("/filters/orders?stauts=paused")
+    assert refused.status_code == 422
+    assert "stauts" in refused.content.decode() and "<select" not in refused.content.decode()
 
 
 @pytest.mark.both_databases

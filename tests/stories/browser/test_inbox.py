@@ -457,3 +457,51 @@ def test_a_row_says_what_the_server_said_where_an_answer_is_refused(desk, open_p
     row(page, wait).get_by_role("button", name="Approve").click()
     expect(row(page, wait).locator(".row-problem")).to_contain_text("Ben")
     expect(row(page, wait).get_by_role("button")).to_have_count(0)
+
+
+def test_filters_come_when_they_are_opened_and_keep_what_was_chosen_meanwhile(desk, open_page):
+    """Issue 34: nobody pays for counts that nobody looks at; without JavaScript a button
+    brings them, and what was typed stays.
+    """
+    desk.ask()
+    page = open_page("ana", "/")
+    page.goto(f"/?q={desk.prefix}&kind=external")
+    filters = page.locator("#filters")
+    asked = asked_of_server(page)
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_contain_text("Normal (1)")
+    expect(filters.get_by_label("Kind")).to_have_value("external")
+    filters.get_by_label("Risk").select_option("normal")
+    filters.locator("summary").click()
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_have_value("normal")
+    assert [url for url in asked if url.startswith("/filters/")] == [
+        f"/filters/inbox?q={desk.prefix}&kind=external"
+    ]
+    filters.get_by_role("button", name="Show").click()
+    page.wait_for_url("**risk=normal**")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    plain = open_page("ana", "/", java_script_enabled=False)
+    plain.goto(page.url)
+    filters = plain.locator("#filters")
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_have_value("normal")
+    filters.get_by_label("Since").fill("1d")
+    filters.get_by_role("button", name="All filters").click()
+    expect(filters.get_by_label("Since")).to_have_value("1d")
+    expect(filters.get_by_label("Kind")).to_contain_text("Wait gates (1)")
+    expect(filters.get_by_label("Risk")).to_have_value("normal")
+
+
+def test_filters_stay_usable_where_their_choices_cannot_be_had(desk, open_page):
+    page = open_page("ana", "/?kind=external", cut=True)
+    page.route("**/filters/**", lambda route: route.abort())
+    filters = page.locator("#filters")
+    filters.locator("summary").click()
+    expect(filters.get_by_role("button", name="All filters")).to_be_visible()
+    filters.get_by_label("Kind").select_option("")
+    page.unroute("**/filters/**")
+    filters.locator("summary").click()
+    filters.locator("summary").click()
+    expect(filters.get_by_label("Risk")).to_be_visible()
+    expect(filters.get_by_label("Kind")).to_have_value("")

@@ -28,6 +28,9 @@ FEW, MANY = 3, 33
 PLACES = {
     "inbox": "/",
     "inbox, what changed": "/?live",
+    "inbox, filters open": "/?filters=open",
+    "inbox, of others": "/?whose=asked",
+    "choices of orders": "/filters/orders",
     "order page": "/work-orders/{order}/",
     "inbox, asked": "/?q=question&kind=approval&risk=normal&sort=newest",
     "list of orders": "/work-orders/",

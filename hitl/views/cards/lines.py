@@ -1,0 +1,104 @@
+"""A question that is over as a line of the history, as the rows of the inbox are made: for the
+pages and for all open inboxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from html import escape
+
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import get_language, gettext, gettext_noop
+from lucide.templatetags.lucide import lucide
+
+from checkpoints.text import invisible
+from hitl.models import Decision
+from hitl.rendering.links import address
+from hitl.rendering.moments import Moments
+from hitl.views.lists.reading import Past
+
+EXPIRED = "expired"
+FEEDBACK = 120
+"""Characters of a reason that a line has."""
+VERDICTS = {
+    "approve": ("check", gettext_noop("Approved")),
+    "revise": ("pencil", gettext_noop("Revised")),
+    "undo": ("undo-2", gettext_noop("Undone")),
+    "step_around": ("corner-up-right", gettext_noop("Bypassed")),
+    "cancel": ("x", gettext_noop("Cancelled")),
+    EXPIRED: ("clock", gettext_noop("Expired")),
+}
+"""Answer → icon and words; of a template's own answers its label."""
+
+
+WORDS = {
+    "asked": gettext_noop("%(question)s, revision %(revision)s"),
+    "receipt": gettext_noop("receipt"),
+    "receipt_of": gettext_noop("Receipt: %(title)s, %(action)s"),
+    "nobody": gettext_noop("Nobody answered in time"),
+}
+
+
+def history(rows: Iterable[Past]) -> SafeString:
+    """The lines as a list."""
+    words, moments = _words(get_language()), Moments()
+    lines = "\n".join([_line(past, words, moments) for past in rows])
+    return SafeString(f'<ul class="rows card quiet">\n{lines}\n</ul>')
+
+
+@cache
+def _words(language: str | None) -> Mapping[str, str]:
+    """What all lines say, in the language that holds."""
+    verdicts = {name: words for name, (_, words) in VERDICTS.items()}
+    return {name: gettext(words) for name, words in {**WORDS, **verdicts}.items()}
+
+
+def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
+    pause, work, decision = past.pause, past.work, past.decision
+    question = pause.question.replace("Waiting for ", "")
+    asked = words["asked"] % {
+        "question": invisible.html(question),
+        "revision": pause.revision,
+    }
+    if decision is not None:
+        kind, who = escape(decision.action), str(invisible.html(decision.who))
+        of = words["receipt_of"] % {
+            "title": escape(invisible.plain(work.title)),
+            "action": kind,
+        }
+        place = address("hitl:receipt", Decision.PREFIX, decision.pk)
+        receipt = f' · <a href="{place}" aria-label="{of}">{words["receipt"]}</a>'
+    else:
+        kind, who, receipt = "expired", words["nobody"], ""
+    child = f"{invisible.html(work.child)}: " if work.child else ""
+    return (
+        f'<li data-of="{pause.shown_id}">'
+        f'<span class="verdict {kind}">'
+        f"{verdict(decision.action if decision else EXPIRED, pause.labels)}</span>"
+        f'<div class="what"><a dir="auto" class="main-link" href="{escape(work.home)}">'
+        f"{invisible.html(work.title)}</a>"
+        f"<p>{child}{asked}{_feedback(decision)}</p></div>"
+        f'<span class="by">{who} · {moments.since(past.at)}{receipt}</span></li>'
+    )
+
+
+def _feedback(decision: Decision | None) -> str:
+    said = decision.feedback if decision is not None else ""
+    if len(said) > FEEDBACK:
+        said = Truncator(said).chars(FEEDBACK)
+    return f": <q>{invisible.html(said)}</q>" if said else ""
+
+
+def verdict(action: str, labels: Mapping[str, str]) -> SafeString:
+    """What was answered, with its icon; labels: of the template's own answers."""
+    if action not in VERDICTS:
+        return SafeString(f"{_drawn('check')} {invisible.html(labels.get(action) or action)}")
+    icon, _ = VERDICTS[action]
+    return SafeString(f"{_drawn(icon)} {escape(_words(get_language())[action])}")
+
+
+@cache
+def _drawn(icon: str) -> str:
+    return str(lucide(icon, size=14, aria_hidden="true"))

@@ -1,0 +1,82 @@
+"""A work order as a row of lists, and in words how it stands: as the rows of the inbox are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext, gettext_noop
+
+from checkpoints.text import invisible
+from hitl.rendering.events import short_id
+from hitl.rendering.links import order_at
+from hitl.rendering.moments import Moments
+from hitl.views.lists.reading import ListedOrder
+from runs import phases
+from runs.models import WorkOrder
+
+CONCLUSION = 80
+"""Characters of how the work ended that a row has."""
+STATES = {
+    "pending": gettext_noop("Pending"),
+    "running": gettext_noop("Running"),
+    "paused": gettext_noop("Paused"),
+    "completed": gettext_noop("Completed"),
+    "failed": gettext_noop("Failed"),
+    "cancelled": gettext_noop("Cancelled"),
+    "expired": gettext_noop("Expired"),
+    "new": gettext_noop("New"),
+    "queued": gettext_noop("Queued"),
+    "sending": gettext_noop("Sending"),
+    "sent": gettext_noop("Sent"),
+    "dead": gettext_noop("Given up"),
+    "open": gettext_noop("Open"),
+    "answered": gettext_noop("Answered"),
+}
+
+
+def rows(orders: Iterable[ListedOrder]) -> SafeString:
+    """The orders as a list."""
+    words, moments = gettext("<code>%(order)s</code> · %(definition)s · asked by"), Moments()
+    return SafeString(
+        '<ul class="rows card">\n'
+        + "\n".join([_row(listed, words, moments) for listed in orders])
+        + "\n</ul>"
+    )
+
+
+def _row(listed: ListedOrder, words: str, moments: Moments) -> str:
+    order = listed.order
+    asked = words % {
+        "order": short_id(order.shown_id),
+        "definition": invisible.html(order.definition),
+    }
+    return (
+        '<li><div class="what">'
+        f'<a dir="auto" class="main-link" href="{escape(order_at(order.pk))}">'
+        f"{invisible.html(order.title)}</a>"
+        f"<p>{asked} {invisible.html(listed.asker)} {moments.since(order.created_at)}</p></div>"
+        f'<span class="state">{order_status(order)}</span></li>'
+    )
+
+
+def order_status(order: WorkOrder) -> SafeString:
+    """Status first; the phase only where it adds something, and how the work ended where its
+    workflow says so.
+    """
+    status = order.status
+    said = f'<span class="status {escape(status)}">{escape(state_words(status))}</span>'
+    more = phases.whereabouts(order) if status != "completed" else _conclusion(order)
+    return SafeString(f'{said} <span class="phase">{invisible.html(more)}</span>' if more else said)
+
+
+def _conclusion(order: WorkOrder) -> str:
+    said = str(order.outputs.get("conclusion") or "")
+    return Truncator(said).chars(CONCLUSION) if len(said) > CONCLUSION else said
+
+
+def state_words(state: str) -> str:
+    """`Paused`; one that is nobody's of ours stays as it is."""
+    return gettext(STATES[state]) if state in STATES else state[:1].upper() + state[1:]
