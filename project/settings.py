@@ -142,8 +142,8 @@ INSTALLED_APPS = [
     "hitl",
 ]
 MIDDLEWARE = [
-    "hitl.http.tracing.middleware",
     "hitl.http.compression.middleware",
+    "hitl.http.tracing.middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "project.admin_policy.ContentPolicy",

@@ -19,7 +19,9 @@ TEXTS = ("text/", "application/json", "application/problem+json", "image/svg+xml
 def middleware(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Not streams, whose parts are to come at once, nor what has an ETag: a compressed answer has
+    """Outside all others, which read what they answer.
+
+    Not streams, whose parts are to come at once, nor what has an ETag: a compressed answer has
     another, and clients send theirs back to say what they decided on.
     """
     gzip = GZipMiddleware(get_response)

@@ -55,7 +55,7 @@ FIND: dict[str, Callable[[uuid.UUID], Any]] = {
 def middleware(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Outside all others, so that what they refuse has the header too."""
+    """Outside all others that answer, so that what they refuse has the header too."""
 
     def handle(request: HttpRequest) -> HttpResponse:
         own, looks = fresh(), request.method in SAFE

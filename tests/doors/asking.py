@@ -118,9 +118,7 @@ def client_here(secret: str) -> Waystation:
             content_type=headers.pop("content-type", "application/json"),
             headers=headers,
         )
-        return httpx.Response(
-            told.status_code, content=told.content, headers={"content-type": told["content-type"]}
-        )
+        return httpx.Response(told.status_code, content=told.content, headers=dict(told.headers))
 
     http = httpx.Client(transport=httpx.MockTransport(serve))
     return Waystation("http://testserver", secret, http=http, attempts=1)

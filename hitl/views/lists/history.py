@@ -36,7 +36,9 @@ def history(request: HttpRequest) -> HttpResponse:
     )
     user = listing.asker.user
     bar = listing.bar(
-        answers.answered(user), (answers.LAPSES, answers.lapsed(user)), shows=page.rows
+        answers.answered(user),
+        (answers.LAPSES, answers.lapsed(user)),
+        shows=page.rows or page.first,
     )
     context = {"history": page, "lines": lines.history(page.rows), "bar": bar}
     return render(request, "hitl/lists/history.html", context, status=listing.status)

@@ -218,7 +218,7 @@ def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, t
     assert Checkpoint.objects.filter(status="pending_input").count() == 5, (
         "evidence of each time that was asked; kept for good"
     )
-    assert (asked(""), asked("&mine=true"), page.get("/").context["waiting"]) == ([], [], []), (
+    assert (asked(""), asked("&mine=true"), page.get("/").context["waiting"]) == ([], [], ""), (
         "what was answered waits no more"
     )
 

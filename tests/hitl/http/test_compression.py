@@ -54,3 +54,20 @@ def test_json_is_small_and_a_stream_comes_as_it_is(paused, api, ana, client):
     assert script.streaming
     assert "Content-Encoding" not in script.headers
     script.close()
+
+
+def test_what_is_given_again_under_a_key_is_the_same_and_names_its_run(api, ana, templates):
+    """S2-22, S3-43: what is kept is no gzip, and what reads it before it goes out reads text."""
+    first, again = (
+        api(ana).post(
+            "/api/v1/work-orders",
+            {"template": "writing"},
+            format="json",
+            headers={**TAKES, "idempotency-key": "once"},
+        )
+        for _ in range(2)
+    )
+    assert first["Content-Encoding"] == again["Content-Encoding"] == "gzip"
+    assert gzip.decompress(again.content) == gzip.decompress(first.content)
+    assert again["X-Trace-Id"] == first["X-Trace-Id"]
+    assert again["X-Trace-Id"].startswith("run_")
