@@ -2,7 +2,7 @@
 
 const place = /** @type {any} */ (document.querySelector("[data-choices]")), more = place?.closest("details");
 
-async function open() {
+async function bring() {
   if (!more.open || place.matches("[aria-busy]")) return;
   place.setAttribute("aria-busy", "true");
   try {
@@ -25,10 +25,10 @@ function show(page) {
   }
   place.replaceChildren(...page.body.childNodes);
   if (active) (document.getElementById(active.id) ?? fields(place)[0])?.focus();
-  more.removeEventListener("toggle", open);
+  more.removeEventListener("toggle", bring);
 }
 
 if (more) {
-  more.addEventListener("toggle", open);
-  open();
+  more.addEventListener("toggle", bring);
+  bring();
 }

@@ -13,7 +13,7 @@ from bench.chaos.wire import Flow, Link, Trap, When
 if TYPE_CHECKING:
     from bench.chaos.world import World
 
-WEB = {"order": r'INSERT INTO "runs_workorder"', "decision": r'INSERT INTO "?hitl_decision"?'}
+WEB = {"order": r'INSERT INTO "?runs_workorder"?', "decision": r'INSERT INTO "?hitl_decision"?'}
 """What is committed → a statement of its transaction."""
 WORKER = {
     "step": r"WITH held AS.*INSERT INTO checkpoints_checkpoint",

@@ -33,7 +33,7 @@ Within transactions of several statements, rows stay locked.
 WEB = {
     "decision": r'INSERT INTO "?hitl_decision"?',
     "ledger": r"UPDATE hitl_ledger SET length",
-    "order": r'INSERT INTO "runs_workorder"',
+    "order": r'INSERT INTO "?runs_workorder"?',
     "key": r'INSERT INTO "hitl_idempotencykey"',
 }
 PATIENCE = 20.0
