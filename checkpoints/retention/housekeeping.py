@@ -163,7 +163,8 @@ def _visit(
 
     if not rests():
         yield from _drop_of(held, thread_id, policy, rules, now)
-        rests()
+        if not rests():
+            resting.forget(thread_id, hold=held.hold)
 
 
 def _drop_of(

@@ -13,7 +13,7 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator
 
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import Exists, Min, OuterRef, QuerySet
 
 from checkpoints import ids
@@ -70,6 +70,15 @@ def rests(
             update_fields=["seq", "until", "newest", "references"],
         )
     return True
+
+
+def forget(thread_id: uuid.UUID, *, hold: Callable[[], None]) -> None:
+    """Take back what was noted of a thread that does not rest: it may name what has gone since, and
+    would keep that for as long as the thread goes on. Its checkpoints are read instead.
+    """
+    with transaction.atomic(durable=True):
+        hold()
+        RestingThread.objects.filter(thread=thread_id)._raw_delete(using=DEFAULT_DB_ALIAS)
 
 
 def _times(thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules) -> Iterator[dt.datetime]:

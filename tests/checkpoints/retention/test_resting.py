@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from django.db import transaction
 from django.utils import timezone
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import store
@@ -107,8 +107,13 @@ ACTIONS = st.lists(
 )
 
 
+OLD, LATER = [("work", 1), ("round", 0)], [("days", 5), ("work", 1)]
+
+
 @pytest.mark.one_database
 @settings(max_examples=6, deadline=None)
+@example([*OLD, ("begin", 1), *LATER, ("round", 0)])  # what went while its run is under way
+@example([*OLD, *LATER, ("days", 1)])  # some of it is as old as what may go, to the second
 @given(ACTIONS)
 def test_a_round_that_leaves_threads_alone_drops_what_a_round_of_all_would(actions):
     """Issue 20: also after work went on, time passed or a policy was changed."""
