@@ -40,6 +40,11 @@ def waiting_count(request: HttpRequest) -> int:
     return int(request._waiting_count)  # type: ignore[attr-defined]
 
 
+def keep_waiting_count(request: HttpRequest, count: int) -> None:
+    """Spare counting for the badge what a page has counted."""
+    request._waiting_count = count  # type: ignore[attr-defined]  # as for `waiting_count`
+
+
 def next_question(request: HttpRequest) -> Pause | None:
     """What this person is to answer next: the first question of their inbox."""
     first = SOONEST(waiting_of(request)).values_list("pk", flat=True)[:1]

@@ -32,7 +32,7 @@ from hitl.rendering import paging
 from hitl.rendering.paging import ListPage
 from hitl.views.cards import lines
 from hitl.views.cards.rows import QuestionRows
-from hitl.views.common import person, waiting_of
+from hitl.views.common import keep_waiting_count, person, waiting_of
 from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
 from hitl.views.lists.history import history_of
@@ -133,7 +133,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     seen = inbox_of(user, asked, waiting_of(request))
     look = _look(listing.among(seen) if asked or listing.refused else seen, listing)
     if look.rows is waiting_of(request):
-        request._waiting_count = len(look.keys)  # type: ignore[attr-defined]  # for the badge
+        keep_waiting_count(request, len(look.keys))
     narrowed, order = bool(asked.but_for("whose")), ORDERS[asked["sort"] or "due"]
     waiting = _page(look, listing)
     nothing = not waiting.rows and not narrowed and not listing.refused
