@@ -6,7 +6,7 @@ WORKFLOWS ?=
 ARGS ?=
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-MODULES := project hitl runs checkpoints
+MODULES := extensions project hitl runs checkpoints
 
 .PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos drills hosts soak adversary clean
 

@@ -116,6 +116,9 @@ CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
 and are still read.
 """
 
+WAYSTATION_EXTENSIONS = env.items("WAYSTATION_EXTENSIONS")
+"""What is switched on beside the core: names of packages of `extensions`. Empty: the core alone."""
+
 INSTALLED_APPS = [
     "project.desk.Theme",
     "project.desk.DeskConfig",
@@ -140,6 +143,7 @@ INSTALLED_APPS = [
     "checkpoints",
     "runs",
     "hitl",
+    *(f"extensions.{name}" for name in WAYSTATION_EXTENSIONS),
 ]
 MIDDLEWARE = [
     "hitl.http.compression.middleware",

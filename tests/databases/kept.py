@@ -16,7 +16,7 @@ from tests.servers.private import copy, find, postgresql
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / ".artifacts" / "tables"
-APPS = ("checkpoints", "runs", "hitl", "project")
+APPS = ("checkpoints", "runs", "hitl", "project", "extensions")
 MADE_OF = (
     *(f"{app}/**/{where}" for app in APPS for where in ("migrations/*.py", "models/*.py")),
     *(f"{app}/{name}.py" for app in APPS for name in ("models", "apps", "ids", "settings")),

@@ -16,7 +16,7 @@ from tests.house import source
 
 READ = "see docs/decisions/house.md"
 APPS = ("checkpoints", "runs", "hitl")
-FOLDERS = (*APPS, "project", "bench", "tests", "client")
+FOLDERS = (*APPS, "project", "extensions", "bench", "tests", "client")
 SPECIAL = {"__init__", "__main__", "conftest"}
 
 MOST = 16
@@ -66,6 +66,7 @@ DJANGOS = {"apps", "admin", "checks", "models", "tasks", "urls", "views"}
 """What Django and Celery look up by name at an app's top level."""
 TOP = {
     "checkpoints": {
+        "extension": "the seam to what is switched on beside the core",
         "converters": "ids in addresses, for every app's URLs",
         "ids": "keys, for every model of every app",
         "lineage": "history and branches, for the pages of all apps",

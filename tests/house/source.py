@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOTS = ("checkpoints", "runs", "hitl", "project", "tests", "bench")
+ROOTS = ("checkpoints", "runs", "hitl", "project", "extensions", "tests", "bench")
 
 
 @cache

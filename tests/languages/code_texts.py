@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARKS = {"gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "pgettext", "pgettext_lazy", "_"}
-FOLDERS = ("checkpoints", "runs", "hitl", "project")
+FOLDERS = ("checkpoints", "runs", "hitl", "project", "extensions")
 WORD = re.compile(r"[^\W\d_]{2,}")
 SENTENCE = re.compile(r"[^\W\d_]{2,}[^<>{}/=]* |^[A-Z][a-z]+[.…]?$")
 

@@ -24,7 +24,7 @@ from checkpoints.models import labels
 
 ROOT = Path(__file__).parents[2]
 LOCALE = ROOT / "hitl" / "locale"
-PYTHON = ("checkpoints", "runs", "hitl", "project")
+PYTHON = ("checkpoints", "runs", "hitl", "project", "extensions")
 KEYWORDS = {
     "_": None,
     "gettext": None,

@@ -18,7 +18,7 @@ import django
 from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("project", "hitl", "runs", "checkpoints")
+MODULES = ("extensions", "project", "hitl", "runs", "checkpoints")
 
 
 def main(

@@ -21,7 +21,7 @@ from tests.servers.stack import ROOT
 PAGE = ROOT / "docs/reference/compatibility.md"
 NOT_SERVED = {"dev", "model"}
 """Files for the tests alone; the second is installed without what its packages need."""
-MODULES = ("project", "hitl", "runs", "checkpoints")
+MODULES = ("extensions", "project", "hitl", "runs", "checkpoints")
 SET = {
     "mcp": {"WAYSTATION_MCP": "1"},
     "otel": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},

@@ -29,7 +29,16 @@ from tests.stories.conftest import make_stack
 pytestmark = pytest.mark.stack
 
 TOKEN = TOKENS["ana"]
-PARTS = ("checkpoints", "runs", "hitl", "project", "templates", "static", "tests/servers")
+PARTS = (
+    "extensions",
+    "checkpoints",
+    "runs",
+    "hitl",
+    "project",
+    "templates",
+    "static",
+    "tests/servers",
+)
 LATER = """
     later = models.CharField(max_length=20, default="new", db_default="old", editable=False)
 """
