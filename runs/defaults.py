@@ -281,7 +281,7 @@ WAYSTATION_TEAMS_SECRETS = env.items("WAYSTATION_TEAMS_SECRETS")
 """Security tokens of outgoing webhooks of Teams, in base64: any of them (docs/how-to/teams.md)."""
 WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
-`runs.engine.approvals.Decisions`.
+`runs.engine.decision_records.Decisions`.
 """
 WAYSTATION_PASSES = "hitl.decisions.closing.by_workflow"
 """What answers a question for a step that passes its review: a function of the question's key and

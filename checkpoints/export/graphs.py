@@ -43,10 +43,6 @@ UNPACKED = 256 * 1024 * 1024
 SHOWN = ("status", "node_id", "next_step", "completed_nodes", "total_nodes")
 
 
-# -- export
-# --------------------------------------------------------------------------------------------------
-
-
 def export(thread: Thread) -> Document:
     """`{"graph": …}`, or nothing where no graph has used the thread.
 
@@ -129,10 +125,6 @@ def _blobs(space: GraphNamespace) -> list[Document]:
 
 def _payload(row: Any) -> Document:
     return {"kind": row.kind, "content": base64.b64encode(opened(row, "content")).decode()}
-
-
-# -- import
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -1,5 +1,5 @@
 """Encryption at rest: what may hold content is kept under a key where
-`settings.WAYSTATION_ENCRYPTION_KEYS` names one. Off by default.
+`WAYSTATION_ENCRYPTION_KEYS` names one. Off by default.
 
 AES-256-GCM by `cryptography`. A sealed value is `wse1.<key id>.` and then, as bytes or (in columns
 of text) in base64: salt (16), nonce (12), ciphertext with its tag. Each process draws a salt and

@@ -113,7 +113,7 @@ def signed(view: View, *, starts: bool = False) -> View:
 
 
 def _verified(request: HttpRequest, name: str, message_id: str, *, starts: bool) -> InboundSource:
-    """The source that signed a request; raises signing.BadSignature."""
+    """The source that signed a request; raises signatures.BadSignature."""
     source = (
         InboundSource.objects.select_related("user")
         .filter(name=name, active=True, user__is_active=True, start__isnull=not starts)

@@ -45,7 +45,7 @@ class Success(serializers.Serializer[Any]):
 
 
 class Resumed(Success):
-    """S4-32's answer, and what was recorded."""
+    """Whether it was done, and what was recorded."""
 
     decision = DecisionOut()
 

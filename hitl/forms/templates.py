@@ -1,4 +1,4 @@
-"""A template as a form: its words, and the rules of its steps and of the whole (S4-4, S4-12).
+"""A template as a form: its words, and the rules of its steps and of the whole.
 
 What it may say besides, and what is not changed, stays as it is.
 """

@@ -1,5 +1,5 @@
 """`Idempotency-Key`: a request that is sent again gets the answer of the first one, and nothing is
-done twice (S3-43, F7).
+done twice.
 
 A key belongs to a person. Its row is written in the transaction that makes something
 (`runs.keyed.made`), so either both are there or neither; `idempotency_key_once` makes two things

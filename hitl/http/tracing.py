@@ -1,4 +1,4 @@
-"""`X-Trace-Id` on every response (S2-11, S2-22): the run's id where the request is about a run, as
+"""`X-Trace-Id` on every response: the run's id where the request is about a run, as
 `POST /api/v1/resume` takes it.
 
 A request about an order is about its latest run, one about a question, a decision or a checkpoint

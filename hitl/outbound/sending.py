@@ -206,7 +206,7 @@ def _ready(delivery: Delivery) -> bool:
 
 def _joining(delivery: Delivery) -> list[Delivery]:
     """The others that wait for the same person or chat, claimed, where they are so many that one
-    message lists them all (F30).
+    message lists them all.
     """
     to_one = delivery.channel == Channel.APPRISE or (
         delivery.channel == Channel.EMAIL and delivery.recipient is not None

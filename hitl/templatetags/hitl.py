@@ -221,8 +221,8 @@ def get(mapping: dict[str, Any], key: str) -> Any:
 
 @register.filter
 def brief(shown_id: str) -> str:
-    """Of a checkpoint's id the first eight signs (S0-54), and the last four: those that were made
-    in the same second begin alike.
+    """Of a checkpoint's id the first eight signs, and the last four: those that were made in the
+    same second begin alike.
     """
     _, _, signs = shown_id.partition("_")
     return f"{signs[:8]}…{signs[-4:]}"

@@ -107,8 +107,6 @@ class Play:
     def __init__(self, engine: Engine, order: uuid.UUID) -> None:
         self.engine, self.key = engine, order
 
-    # -- how it stands -----------------------------------------------------------------------------
-
     @property
     def status(self) -> str:
         """`pending` (it waits for a time), `paused`, `completed`, `failed`, `cancelled` or
@@ -236,8 +234,6 @@ class Play:
         with self.engine.placed():
             return export.export(WorkOrder.objects.get(pk=self.key).thread_id)
 
-    # -- what people do ----------------------------------------------------------------------------
-
     def approve(
         self,
         *,
@@ -318,8 +314,6 @@ class Play:
         """Let time pass, as `datetime.timedelta(hours=2)` has it, and do what is due by then."""
         self.engine.advance(dt.timedelta(**time))
         return self
-
-    # -- within ------------------------------------------------------------------------------------
 
     @property
     def _run(self) -> Run:

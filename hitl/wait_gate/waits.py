@@ -1,5 +1,5 @@
-"""Waits of other engines: opening one, finding a run by the id it has there, and what becomes of it
-(S3-20, 46, 54).
+"""Waits of other engines: opening one, finding a run by the id it has there, and what becomes of
+it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LOOK = 0.25
 """Seconds between two looks whether the run is still wanted, while calls are made."""
 SHOWN = 2_000
 """Characters of arguments and results in events and in what people read; what resume needs is kept
-whole (C15).
+whole.
 """
 CALL = "call/"
 """Before a call's id: the key of its record."""

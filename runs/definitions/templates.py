@@ -75,7 +75,7 @@ def edit_template(
         declared: digest of the declaration in code that this is; then `fields` are all of it, and
             what they leave out is as usual.
         default: whether orders that name no template go by this one; None leaves that as it is.
-        fields: `steps` (as in S4-9), and where they change others of EDITED.
+        fields: `steps`, and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input
             schema is none.
@@ -177,7 +177,7 @@ def edit_step_template(
     Args:
         after: as of `edit_template`.
         declared: digest of the declaration in code that this is.
-        function: a registered step function; `flow.sub_steps` where it is left empty and there are
+        function: a registered step function; SUB_STEPS where it is left empty and there are
             sub-steps.
         sub_steps: as a template's steps; they run as child runs (see
             `runs.workflows.sub_workflow`).

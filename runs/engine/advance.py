@@ -104,7 +104,7 @@ def _stretch(run_id: uuid.UUID, *, ends: float) -> ClaimedRun | None:
 def _work(held: ClaimedRun, *, ends: float) -> None:
     try:
         held.state = store.load(held.head)
-    except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
+    except store.CheckpointDamaged as error:  # an error, never a silent fresh start
         return record.damaged(held, error)
     if approvals.KEY in held.head.metadata:
         approvals.settle(held)

@@ -438,7 +438,7 @@ def _stop(
     held: ClaimedRun, fields: dict[str, Any], facts: Events, checkpoint: Checkpoint | None
 ) -> None:
     """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that,
-    and said (F22).
+    and said.
     """
     if commit.write(
         held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint

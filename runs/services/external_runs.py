@@ -1,5 +1,5 @@
 """Runs that only wait: for an engine of somebody else's, which goes on elsewhere once the question
-is answered (S3-20).
+is answered.
 
 Such a run is made with its question open, so no worker ever has it. The answer leads to its end.
 """
@@ -33,7 +33,7 @@ from runs.workflows.wait_for_input import ELSEWHERE
 
 SLUG = "wait-gate"
 STEP = "wait_for_input"
-"""The one step of such a run (S3-10)."""
+"""The one step of such a run."""
 ASKED_AGAIN: list[Callable[[Pause, Run], None]] = []
 """Called with a wait's question that expired and the run that asks it again, in the transaction of
 that: whoever knows the other engine lets it find that run.

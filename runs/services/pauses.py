@@ -246,7 +246,7 @@ def check_update(pause: Pause, action: str, update: Mapping[str, Any] | None) ->
 
 
 def tell_again(pause: Pause, **details: Any) -> None:
-    """Tell those who watch once more what is asked (S0-73, S2-22). Call inside a transaction."""
+    """Tell those who watch once more what is asked. Call inside a transaction."""
     log.append(pause.run.thread_id, pause.run_id, asked(pause, again=True, **details))
 
 

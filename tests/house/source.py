@@ -196,3 +196,16 @@ def _target(node: ast.stmt) -> str:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return name
     return ""
+
+
+@cache
+def imports(path: Path) -> dict[str, str]:
+    """What a module imports, by the name that it has there: the dotted name that it leads to."""
+    found = {}
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {one.asname or one.name: f"{module}.{one.name}" for one in names}
+            case ast.Import(names=names):
+                found |= {one.asname: one.name for one in names if one.asname}
+    return found

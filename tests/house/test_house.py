@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import documents, modules, source
+from tests.house import documents, modules, prose, source
 from tests.house.markdown import Page
 
 pytestmark = pytest.mark.one_database
@@ -21,6 +21,11 @@ def test_every_module_stands_where_its_name_says():
 def test_the_documents_are_true():
     """Before, a page could name a module that had moved, and a setting could have no line."""
     assert documents.problems(ROOT) == []
+
+
+def test_docstrings_and_comments_are_true():
+    """Before, they named what had moved, and a new wrapping had broken their examples."""
+    assert prose.problems(ROOT) == []
 
 
 @pytest.fixture
@@ -64,6 +69,32 @@ def test_what_is_written_with_the_face_breaks_nothing(house):
     write(house, "runs/contrib/own.py", "from runs.workflows import Go\n")
     write(house, "runs/engine/__init__.py", '"""Several lines\nare a sentence, too."""\n')
     assert modules.problems(house) == before
+
+
+PROSE = {
+    "S2-19 tells a reader nothing": '"""Ask (S2-19)."""\n',
+    "F6 tells a reader nothing": "x = 1  # an answer is a row (F6)\n",
+    "a banner": "# ------------------------------------\n",
+    "runs.gone is no module of ours": '"""See runs.gone."""\n',
+    "engine.gone is no module of ours": '"""See `engine.gone`."""\n',
+    "Nowhere is no module of ours": '"""Act. Raises Nowhere."""\n',
+    "an example does not parse": '"""Act:\n\n    @tool("a", risk="high") def a(): ...\n"""\n',
+}
+
+
+@pytest.mark.parametrize("rule", PROSE)
+def test_a_docstring_or_comment_that_is_not_true_is_named(house, rule):
+    """Before, only documents were read."""
+    write(house, "runs/engine/__init__.py", '"""The engine."""\n')
+    write(house, "runs/engine/told.py", PROSE[rule])
+    (found,) = prose.problems(house)
+    assert rule in found and found.startswith("runs/engine/told.py:1: ")
+
+
+def test_what_only_looks_like_a_number_or_a_name_is_left_alone(house):
+    words = '"""`F4` selects F401, ERA001; see `base.html`, `api.example.org`, `json.dumps`."""\n'
+    write(house, "runs/engine/__init__.py", words + '"""Raises KeyError.\n\n    {"a": 1, …}\n"""\n')
+    assert prose.problems(house) == []
 
 
 PAGES = {

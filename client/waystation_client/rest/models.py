@@ -467,7 +467,7 @@ class HandOverIn(TypedDict):
 
 
 class IngestedOut(TypedDict):
-    """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
+    """Where a run is. For the OpenAPI page; `primitives.document` makes it."""
 
     run_id: str
     status: str
@@ -774,7 +774,7 @@ class PaginatedWorkflowListedList(TypedDict):
 
 
 class PauseOut(TypedDict):
-    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+    """A pause with what a client needs to show and answer it."""
 
     id: str
     agent_work_order_id: str | None
@@ -819,7 +819,7 @@ class PauseOut(TypedDict):
 
 
 class PauseStateOut(TypedDict):
-    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+    """A pause with what a client needs to show and answer it."""
 
     id: str
     agent_work_order_id: str | None
@@ -1050,7 +1050,7 @@ class ResumeIn(TypedDict):
 
 
 class Resumed(TypedDict):
-    """S4-32's answer, and what was recorded."""
+    """Whether it was done, and what was recorded."""
 
     success: bool
     decision: DecisionOut
@@ -1640,7 +1640,7 @@ class WorkflowListed(TypedDict):
 
 
 class WorkflowOut(TypedDict):
-    """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
+    """Where a run is. For the OpenAPI page; `primitives.document` makes it."""
 
     run_id: str
     status: str

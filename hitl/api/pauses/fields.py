@@ -27,7 +27,7 @@ from runs.workflows.sequence import CANCEL
 
 
 class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
-    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+    """A pause with what a client needs to show and answer it."""
 
     id = serializers.CharField(source="shown_id", help_text="pse_…")
     agent_work_order_id = serializers.SerializerMethodField()

@@ -47,7 +47,7 @@ class ResumeIn(serializers.Serializer[Any]):
 
 class NewestQuestionFirst(NewestFirst):
     """Runs that ask, by the checkpoint of their question: what was asked last comes first, however
-    old its run is (S0-57).
+    old its run is.
     """
 
     ordering = "-asked_at"

@@ -418,7 +418,7 @@ def _named_by(actors: Sequence[Actors]) -> Q:
 
 def waiting_for(user: Person) -> PauseQuerySet:
     """The open questions that a person may let go on, the longest-waiting ones among them: the
-    inbox, its badge and every other count (F9).
+    inbox, its badge and every other count.
 
     A question that somebody else has claimed stays in it: claims pass.
     """

@@ -221,8 +221,6 @@ class Pool:
         finally:
             connection.close()
 
-    # -- looking after those at work
-
     def _watch(self) -> None:
         """Call with the guard held."""
         if not self._watching:

@@ -70,10 +70,6 @@ def walk(page: Client, address: str, pattern: str, name: str) -> Iterator[list[s
     raise AssertionError("it has no end")
 
 
-# -- how rows get into each list
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def world(ana, ben, paused, make_order) -> World:
     ana.is_superuser = True

@@ -251,10 +251,6 @@ def test_tokens_and_cost_are_told_per_loop_run_and_thread_with_what_is_left(
     assert told[-1]["left"]["total_tokens"] == 780
 
 
-# -- where an endpoint may be
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "place",
     [
