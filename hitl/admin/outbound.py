@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, row
+from checkpoints.admin.base import MOST, ConfirmedAdmin, row
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from hitl.models.outbound import Delivery, Endpoint
