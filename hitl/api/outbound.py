@@ -169,7 +169,7 @@ class EndpointSecret(APIView):
     )
     def post(self, request: Request, endpoint_id: UUID) -> Response:
         endpoint = _endpoint(request, endpoint_id)
-        secret = endpoints.new_secret(endpoint)
+        secret = endpoints.rotate_secret(endpoint)
         return Response(
             EndpointMade(endpoint, context={"secret": secret}).data,
             status=201,

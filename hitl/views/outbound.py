@@ -237,7 +237,7 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
                 user,
                 EndpointForm(user=user),
                 made=endpoint,
-                secret=endpoints.new_secret(endpoint),
+                secret=endpoints.rotate_secret(endpoint),
             )
     return redirect("hitl:notifications")
 
