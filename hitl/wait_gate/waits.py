@@ -124,7 +124,7 @@ def _open_wait(asked: WaitRequest, *, by: User, agent: ApiToken | None) -> tuple
 @transaction.atomic(durable=True)
 def _open(
     asked: WaitRequest,
-    question: external_runs.Question,
+    question: external_runs.ExternalQuestion,
     team: Group | None,
     *,
     by: User,

@@ -55,7 +55,7 @@ def register() -> None:
     loading.declared(loading.modules())
 
 
-class Refused(ImproperlyConfigured):
+class TemplatesRefused(ImproperlyConfigured):
     """Declared templates that cannot be saved. The message names file, line and field."""
 
 
@@ -65,7 +65,7 @@ def load(replace: Collection[str] = ()) -> list[Template]:
     Args:
         replace: slugs of workflows whose versions that people saved give way to the code's.
     Raises:
-        Refused: some could not be saved; all others were.
+        TemplatesRefused: some could not be saved; all others were.
     """
     kinds, found = loading.declared(loading.modules())
     refused = [
@@ -73,7 +73,7 @@ def load(replace: Collection[str] = ()) -> list[Template]:
         *_publish(Template, found, templates.edit_template, replace),
     ]
     if refused:
-        raise Refused(" ".join(refused))
+        raise TemplatesRefused(" ".join(refused))
     slugs = [one.slug for one in found]
     current = {one.slug: one for one in Template.objects.current().filter(slug__in=slugs)}
     return [current[slug] for slug in slugs]
@@ -103,7 +103,7 @@ def load_or_say() -> None:
     """
     try:
         load()
-    except Refused as error:
+    except TemplatesRefused as error:
         logger.error("Some declared workflows are not current: %s", error)
     except Error as error:
         if not (outages.lacks_tables(error) or outages.is_trouble(error)):

@@ -36,7 +36,7 @@ from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.drafts import budget, state_shape
 from runs.engine.ending import Wake
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.engine.recovery import code_changes
 from runs.engine.results import Result
 from runs.engine.workers import lease
@@ -326,7 +326,7 @@ def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:
                 record.ask(held, interruptions.suspended(_frozen(held), go, by=wish.by))
         case Gather():
             children.start(held, _frozen(held), outcome)
-        case Question():
+        case CheckedAsk():
             record.ask(held, outcome)
         case Done():
             record.done(held, outcome)

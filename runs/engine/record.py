@@ -31,7 +31,7 @@ from runs.engine.drafts.events import (
     sleeping,
     starting,
 )
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.engine.recovery import damage
 from runs.engine.workers import lease
 from runs.models import Pause, Run
@@ -196,7 +196,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
 
 
 @transaction.atomic(durable=True)
-def ask(held: ClaimedRun, question: Question) -> Pause:
+def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     outcome, opening = question.ask, step_rows.opening(question)
     # what a person wrote into the state is passed by nobody: people are asked

@@ -41,7 +41,7 @@ that: whoever knows the other engine lets it find that run.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ExternalQuestion:
     """What is asked, checked."""
 
     state: Mapping[str, Any]
@@ -92,7 +92,7 @@ def definition() -> Definition:
     return made
 
 
-def open_wait(thread: Thread, asked: Question) -> Pause:
+def open_wait(thread: Thread, asked: ExternalQuestion) -> Pause:
     """Write a run of that thread that waits with this question. Call inside a transaction.
 
     Raises IntegrityError (run_one_live_per_thread) where another run of the thread is alive.

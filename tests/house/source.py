@@ -124,7 +124,7 @@ def public_names(root: Path) -> list[str]:
 def public_fields(root: Path) -> dict[str, list[str]]:
     """The fields of the exported classes that a workflow fills or reads, by class."""
     public = set(public_names(root))
-    found = {}
+    found: dict[str, str] = {}
     files = sorted((root / "runs/workflows/base").glob("*.py"))
     for node in [node for path in files for node in tree(path).body]:
         if isinstance(node, ast.ClassDef) and node.name in public and node.decorator_list:
@@ -201,7 +201,7 @@ def _target(node: ast.stmt) -> str:
 @cache
 def imports(path: Path) -> dict[str, str]:
     """What a module imports, by the name that it has there: the dotted name that it leads to."""
-    found = {}
+    found: dict[str, str] = {}
     for node in ast.walk(tree(path)):
         match node:
             case ast.ImportFrom(module=str(module), names=names):

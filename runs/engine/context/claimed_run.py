@@ -24,7 +24,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind, Memo
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
-from checkpoints.telemetry.spans import Place
+from checkpoints.telemetry.spans import SpanRef
 from runs.engine import approvals
 from runs.engine.body_processes import endable
 from runs.engine.context import artifacts, orders, workspace
@@ -98,7 +98,7 @@ class ClaimedRun:
     """
     unasked: set[str] = field(default_factory=set)
     """The steps about which it went on without an approval, since its template does not ask."""
-    trace: Place | None = None
+    trace: SpanRef | None = None
     """The span below which its steps' spans stand, where this process makes any."""
     scrub: SecretFilter = field(default_factory=SecretFilter)
     """Takes the secrets that its steps asked for out of all that they write.

@@ -20,7 +20,7 @@ from runs.engine import approvals, questions, traces
 from runs.engine.context.claimed_run import ClaimedRun, key_of, loop_num
 from runs.engine.drafts import budget, state_shape
 from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.models import Pause, Run
 from runs.states import STOPS
 from runs.workflows import sequence
@@ -235,13 +235,13 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def opening(question: Question) -> dict[str, Any]:
+def opening(question: CheckedAsk) -> dict[str, Any]:
     """The columns of a pause that follow from its rules. Call inside a transaction."""
     return questions.opens(question.review, at=clock.now())
 
 
 def pause(
-    held: ClaimedRun, question: Question, checkpoint: Checkpoint, opening: Mapping[str, Any]
+    held: ClaimedRun, question: CheckedAsk, checkpoint: Checkpoint, opening: Mapping[str, Any]
 ) -> Pause:
     """The pause that a step opens."""
     ask, shown = question.ask, kept_report(question.ask.report)

@@ -157,7 +157,7 @@ def test_the_shipped_loader_refuses_too(monkeypatch):
     monkeypatch.setitem(
         templates.TEMPLATES, "shipped-wrong", {"title": "Wrong", "steps": [MISSPELT, FINISH]}
     )
-    with pytest.raises(shipped.Refused, match="Did you mean pause_after"):
+    with pytest.raises(shipped.TemplatesRefused, match="Did you mean pause_after"):
         shipped.load()
 
 
