@@ -124,7 +124,7 @@ def public_names(root: Path) -> list[str]:
 def public_fields(root: Path) -> dict[str, list[str]]:
     """The fields of the exported classes that a workflow fills or reads, by class."""
     public = set(public_names(root))
-    found: dict[str, str] = {}
+    found = {}
     files = sorted((root / "runs/workflows/base").glob("*.py"))
     for node in [node for path in files for node in tree(path).body]:
         if isinstance(node, ast.ClassDef) and node.name in public and node.decorator_list:
