@@ -89,7 +89,7 @@ class DeliveryAdmin(ConfirmedAdmin):
                 title=gettext("Send these again?"),
                 words=description,
             )
-        count = sum(sending.again(delivery) for delivery in queryset[:MOST])
+        count = sum(sending.send_again(delivery) for delivery in queryset[:MOST])
         self.message_user(
             request, gettext("%(count)s sent again.") % {"count": count}, messages.SUCCESS
         )

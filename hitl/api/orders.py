@@ -325,7 +325,7 @@ class Again(APIView):
     )
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
-        new = resubmit.again(order.pk, by=user_of(request))
+        new = resubmit.ask_again(order.pk, by=user_of(request))
         return Response(WorkOrderOut(just_made(new)).data, status=201)
 
 

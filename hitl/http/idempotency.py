@@ -216,7 +216,7 @@ def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpRespon
             "a new request."
         )
         return problem(422, "idempotency_key_reused", message)
-    response = replay.again(request, row)
+    response = replay.answer_again(request, row)
     if (trace := tracing.name(request, response, by=row.user)) is not None:
         response[tracing.HEADER] = trace
     return response

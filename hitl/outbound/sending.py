@@ -127,7 +127,7 @@ class NotHeldBack(Exception):
     code = "delivery_not_held_back"
 
 
-def again(delivery: Delivery) -> bool:
+def send_again(delivery: Delivery) -> bool:
     """Queue a message anew that was given up, or send one now that failed and waits for its next
     try; False where it is neither.
 

@@ -257,7 +257,7 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """A new order like this one; its page is shown."""
     order = services.find_order(order_id, by=person(request))
     try:
-        new = resubmit.again(order.pk, by=person(request))
+        new = resubmit.ask_again(order.pk, by=person(request))
     except (
         resubmit.CannotAskAgain,
         InputInvalid,

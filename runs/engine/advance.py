@@ -105,11 +105,11 @@ def _work(held: ClaimedRun, *, ends: float) -> None:
     try:
         held.state = store.load(held.head)
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start
-        return record.damaged(held, error)
+        return record.fail_as_damaged(held, error)
     if approvals.KEY in held.head.metadata:
         approvals.settle(held)
     if not held.at:  # the answer to a question after the last step
-        return record.ended(held)
+        return record.complete_after_answer(held)
     if spans.tracing is not None:
         held.trace = traces.enter(spans.tracing, held.run, held.head)
     more = True
@@ -193,12 +193,12 @@ def _do_step(held: ClaimedRun, *, ends: float) -> bool:
         state_shape.StateInvalid,
     ) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
-        record.failed(held, error)
+        record.fail(held, error)
         return False
     except UNRECORDABLE as error:
         # the same answer would come from each worker that takes the run back
         logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
-        record.failed(held, results.unrecordable(error))
+        record.fail(held, results.unrecordable(error))
         return False
     step_failed(held, outcome)
     return False
@@ -212,11 +212,11 @@ def step_failed(held: ClaimedRun, error: Exception) -> None:
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
         delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
-        record.again(
+        record.retry_later(
             held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY))
         )
     else:
-        record.failed(held, error)
+        record.fail(held, error)
 
 
 def _frozen(held: ClaimedRun) -> FrozenStep:
@@ -273,7 +273,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
 def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
-        with body_process.watched(), opening.opened(held, step) as opened:
+        with body_process.watched(), opening.open_context(held, step) as opened:
             function = find(step["function"], step.get("function_version", 1))
             body = partial(bodies.call, partial(function, held.state, opened))
             outcome = time_limit.call(held, step.get("timeout"), body)

@@ -144,7 +144,9 @@ class ClaimedRun:
         """The step at hand; "" where nothing follows."""
         return self.head.node_id if self.joining else self.head.next_step
 
-    def went(self, checkpoint: Checkpoint, state: dict[str, Any], *, written: bool = True) -> None:
+    def move_on(
+        self, checkpoint: Checkpoint, state: dict[str, Any], *, written: bool = True
+    ) -> None:
         """A step is done: the next one starts from here."""
         if written:
             self.kept, self.kept_state = None, {}
@@ -240,7 +242,7 @@ class ClaimedRun:
                 # words are lost, which is told below; the effect has happened, so it is recorded
                 # first
                 unsaid = error
-        _through_trouble(lambda: self._record_once(key, value, tell, unapproved=unapproved))
+        _insist_on(lambda: self._record_once(key, value, tell, unapproved=unapproved))
         if unsaid is not None:
             raise unsaid
         # of two threads the first to record wins
@@ -374,7 +376,7 @@ class ClaimedRun:
         return secret
 
 
-def _through_trouble(work: Callable[[], None]) -> None:
+def _insist_on(work: Callable[[], None]) -> None:
     """Do what records an effect that has happened.
 
     While there is trouble with the database it is tried again, for OUTAGE: an effect

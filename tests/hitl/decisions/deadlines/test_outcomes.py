@@ -343,7 +343,7 @@ def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
         Pause.objects.update(stage=1)
     for act in (
         lambda: runs.expire(seen, now=at(pause, 4)),
-        lambda: closing.by_policy(seen, action="approve", feedback="", at=at(pause, 4)),
+        lambda: closing.decide_by_policy(seen, action="approve", feedback="", at=at(pause, 4)),
     ):
         with pytest.raises(PauseClosed):
             act()
