@@ -170,12 +170,12 @@ def _fresh_salt() -> bytes:
     return _salt
 
 
-def _after_fork() -> None:
+def _draw_salt() -> None:
     global _salt
     _salt = os.urandom(SALT)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_draw_salt)
 
 
 def seal(plain: bytes, about: str, *, always: bool = False) -> bytes:

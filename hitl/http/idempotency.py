@@ -163,12 +163,12 @@ def once(
     with keyed.at_work(claim):
         response = get_response(request)
     if not claim.taken:
-        return _stored(request, claim, response) if keeps(response.status_code) else response
+        return _store_answer(request, claim, response) if keeps(response.status_code) else response
     first = idempotency.find(person, key)
     return _in_progress() if first is None else _again(request, first, digest)
 
 
-def _stored(request: HttpRequest, claim: ClaimedKey, response: HttpResponse) -> HttpResponse:
+def _store_answer(request: HttpRequest, claim: ClaimedKey, response: HttpResponse) -> HttpResponse:
     """Keep an answer, and give it; or the one of another request that was as quick and made nothing
     either.
     """

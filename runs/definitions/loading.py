@@ -113,7 +113,7 @@ def _inside(entry: str) -> Iterator[tuple[str, Path]]:
 
 def _imported(name: str, within: Path | None) -> ModuleType:
     try:
-        with _told_when_slow(name):
+        with _say_when_slow(name):
             module = import_module(name)
     except KeyboardInterrupt:
         raise
@@ -132,7 +132,7 @@ def _imported(name: str, within: Path | None) -> ModuleType:
 
 
 @contextmanager
-def _told_when_slow(name: str) -> Iterator[None]:
+def _say_when_slow(name: str) -> Iterator[None]:
     """Say where a start hangs: an endless loop at a module's top level raises no error."""
     here = threading.get_ident()
 

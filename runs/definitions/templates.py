@@ -89,7 +89,7 @@ def edit_template(
     if default is not None:
         make_default(slug, default=default)
     if last and values == {name: getattr(last, name) for name in EDITED}:
-        return _noted(last, declared)
+        return _keep_as_declared(last, declared)
     keyed.made("")
     try:
         with transaction.atomic():
@@ -153,7 +153,7 @@ def usual_fields() -> dict[str, Any]:
     return {name: getattr(usual, name) for name in EDITED}
 
 
-def _noted(last: Kind, declared: str) -> Kind:
+def _keep_as_declared(last: Kind, declared: str) -> Kind:
     """The version that is there already, which is this declaration from now on."""
     if declared and last.declared != declared:
         last.declared = declared
@@ -215,7 +215,7 @@ def edit_step_template(
     if after is not None and after != (last.version if last else 0):
         raise SavedMeanwhile
     if last and {name: getattr(last, name) for name in values} == values:
-        return _noted(last, declared)
+        return _keep_as_declared(last, declared)
     keyed.made("")
     try:
         with transaction.atomic():
