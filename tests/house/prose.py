@@ -28,6 +28,10 @@ MOVING = (
     "runs/agents/tools/mcp",
     "runs/contrib/",
     "runs/langgraph/",
+    "tests/checkpoints/langgraph/",
+    "tests/hitl/doors/",
+    "tests/runs/contrib/",
+    "tests/runs/langgraph/",
 )
 """Moves to extensions/ now, and is mended there."""
 
@@ -41,7 +45,7 @@ LIBRARIES = {"IntegrityError", "ValidationError"}
 CODE = re.compile(r"`[^`]*`")
 SPAN = re.compile(r"(?<![`\w])`{1,2}([A-Za-z_]\w*(?:\.\w+)+)(?:\([^`]*\))?`")
 OURS = re.compile(rf"(?<![\w./@-])(?:{'|'.join(PRODUCT)})(?:\.[A-Za-z_]\w*)+(?![\w/-])")
-BANNER = re.compile(r"#\s*(?:-- |.*[-=~─—*#]{4,}\s*$)")
+BANNER = re.compile(r"\s*#\s*(?:-- |.*[-=~─—*#]{4,}\s*$)")
 INDENTED = re.compile(r"((?:^|\n\n)(?: {4}.*(?:\n|$)|\n(?= {4}))+)")
 
 
@@ -57,16 +61,19 @@ class Text:
 
 def problems(root: Path) -> list[str]:
     """Everything that docstrings and comments below a folder say wrongly, one line each."""
-    paths = [
-        path
-        for app in PRODUCT
-        for path in sorted((root / app).rglob("*.py"))
-        if "__pycache__" not in path.parts
-        and not path.relative_to(root).as_posix().startswith(MOVING)
-    ]
-    texts = [text for path in paths for text in read(root, path)]
-    rules = (numbers, banners, names, examples)
-    return [found for rule in rules for found in rule(root, texts)]
+    texts = [text for path in modules(root, PRODUCT) for text in read(root, path)]
+    rules = (numbers, names, examples)
+    return [*banners(root), *(found for rule in rules for found in rule(root, texts))]
+
+
+def modules(root: Path, folders: tuple[str, ...]) -> Iterator[Path]:
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            parts = path.relative_to(root)
+            if not {"__pycache__", ".artifacts"} & set(parts.parts) and not (
+                parts.as_posix().startswith(MOVING)
+            ):
+                yield path
 
 
 def read(root: Path, path: Path) -> Iterator[Text]:
@@ -92,11 +99,13 @@ def numbers(root: Path, texts: list[Text]) -> Iterator[str]:
             yield f"{text.place}:{text.line}: {found[0]} tells a reader nothing. Say the reason."
 
 
-def banners(root: Path, texts: list[Text]) -> Iterator[str]:
+def banners(root: Path) -> Iterator[str]:
     """Comments that draw a line: what stands below one wants a module, or nothing."""
-    for text in texts:
-        if text.comment and BANNER.match(text.words):
-            yield f"{text.place}:{text.line}: a banner. Take it out, or make a module of the part."
+    for path in modules(root, (*PRODUCT, "bench", "client", "tests")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if BANNER.match(line):
+                place = f"{path.relative_to(root).as_posix()}:{number}"
+                yield f"{place}: a banner. Take it out, or make a module of the part."
 
 
 def names(root: Path, texts: list[Text]) -> Iterator[str]:
