@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
+from extensions.repo_tidy import templates
 from runs import definitions, services
-from runs.contrib.repo_tidy import templates
 from runs.definitions import shipped
 from runs.models import Template
 from tests.hitl.forms.controls import form_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runs.contrib.repo_tidy import steps
+from extensions.repo_tidy import steps
 from runs.workflows.code.fingerprint import fingerprint
 from runs.workflows.registry import find
 
@@ -240,7 +240,7 @@ def test_annotations_of_functions_do_not_count_where_python_evaluates_them(of):
 
 def test_another_process_and_another_hash_seed_come_to_the_same():
     code = (
-        "from runs.contrib.repo_tidy import steps; "
+        "from extensions.repo_tidy import steps; "
         "from runs.workflows.code import fingerprint as f; "
         "print(f.fingerprint(steps.plan))"
     )
