@@ -34,7 +34,7 @@ HEADER = re.compile(
 BINARY = re.compile(r"((literal|delta) \d+|[A-Za-z][!-~]*|)$")
 """What follows `GIT binary patch`."""
 NOTE = re.compile(r"(# .*)?$")
-"""What `extensions.repo_tidy.report.cut_patch` writes below a patch that it cuts."""
+"""What a workflow writes below a patch that it cuts, such as `repo-tidy`."""
 
 
 @dataclass

@@ -35,7 +35,7 @@ def test_the_core_alone_starts_shows_its_pages_and_takes_an_order_to_its_questio
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("named", [["+"], ["extensions.chat.templates"]])
-def test_a_demo_begins_with_what_is_switched_on_and_loaded(named, settings, tmp_path):
+def test_a_demo_begins_with_what_is_switched_on_and_loaded(named, settings, tmp_path, templates):
     settings.WAYSTATION_WORKFLOWS = named
     settings.WAYSTATION_DATA = tmp_path
     settings.WAYSTATION_SHARED, settings.WAYSTATION_FILES = (
