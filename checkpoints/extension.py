@@ -7,6 +7,7 @@ none by name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.apps import AppConfig, apps
 
@@ -21,6 +22,12 @@ class Extension(AppConfig):
     """Modules that register step functions; each server has them where the app is installed."""
     workflows: Sequence[str] = ()
     """Modules that declare workflows, where `WAYSTATION_WORKFLOWS` does not replace them."""
+
+    def __init_subclass__(cls) -> None:
+        cls.default = True  # else Django takes neither: an `apps.py` imports this class, too
+
+    def demo(self, by: Any) -> None:
+        """Make the first work that somebody finds who tries the product out, asked for by `by`."""
 
 
 def installed() -> list[Extension]:

@@ -116,7 +116,13 @@ CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
 and are still read.
 """
 
-WAYSTATION_EXTENSIONS = env.items("WAYSTATION_EXTENSIONS")
+EXTENSIONS = (
+    "booking",
+    "chat",
+    "coding",
+    "repo_tidy",
+)
+WAYSTATION_EXTENSIONS = env.items("WAYSTATION_EXTENSIONS", ",".join(EXTENSIONS))
 """What is switched on beside the core: names of packages of `extensions`. Empty: the core alone."""
 
 INSTALLED_APPS = [

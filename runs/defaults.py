@@ -23,12 +23,9 @@ WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystatio
 WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
 WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000, low=1))
 WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
-WAYSTATION_WORKFLOWS = env.workflows(
-    "WAYSTATION_WORKFLOWS",
-    "runs.contrib.repo_tidy,runs.contrib.booking,runs.contrib.chat,runs.contrib.coding",
-)
+WAYSTATION_WORKFLOWS = env.items("WAYSTATION_WORKFLOWS") or ["+"]
 """Modules that declare workflows, and folders of such modules (`runs.definitions.loading`): beside
-those that we ship where the value begins with `+`, else in their place.
+those of the extensions where the first begins with `+`, else in their place.
 """
 WAYSTATION_LANGUAGE = env.one_of("WAYSTATION_LANGUAGE", "en", "de")
 """Of pages where neither a person nor their browser chose one, and of mails and messages."""

@@ -112,13 +112,6 @@ def networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
         raise ImproperlyConfigured(f"{name}: {error}") from error
 
 
-def workflows(name: str, shipped: str) -> list[str]:
-    """Modules and folders; what begins with `+` comes beside those that we ship."""
-    given = text(name).strip()
-    found = [item.strip() for item in given.removeprefix("+").split(",") if item.strip()]
-    return found if given and not given.startswith("+") else [*shipped.split(","), *found]
-
-
 def arguments(name: str) -> list[str]:
     """A program and its arguments, from a JSON array; none where it is not set."""
     try:

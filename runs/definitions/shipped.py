@@ -1,7 +1,7 @@
 """The workflows of this server: the modules that register its steps, and the templates that these
 bring along.
 
-`WAYSTATION_WORKFLOWS` names modules. Importing one registers its step functions
+The extensions and `WAYSTATION_WORKFLOWS` name modules. Importing one registers its step functions
 (`runs.workflows.registry.step`). It declares workflows (`runs.workflows.workflow`), or says the
 same with `STEP_TEMPLATES` (slug → `title`, `function`, `config`, `sub_steps`) and `TEMPLATES` (slug
 → what a template's page asks for).

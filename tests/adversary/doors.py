@@ -16,7 +16,7 @@ from tests.doors import langgraph
 from tests.matrix.addresses import ADDRESSES, SAFE, served
 from tests.matrix.desk.tables import CHANGED, PAGES
 
-OURS = {"checkpoints", "runs", "hitl"}
+OURS = {"checkpoints", "runs", "hitl", "extensions"}
 
 
 def acting() -> set[str]:
@@ -74,7 +74,7 @@ def _tools() -> set[str]:
 def _commands() -> set[str]:
     found: set[str] = set()
     for name, app in get_commands().items():
-        if app in OURS:
+        if str(app).partition(".")[0] in OURS:
             parser = load_command_class(str(app), name).create_parser("manage.py", name)
             subs = [
                 action.choices

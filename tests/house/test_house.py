@@ -50,7 +50,7 @@ BREACHES = {
     "no docstring": {"runs/engine/__init__.py": "from runs import workflows\n"},
     "top level holds": {"hitl/helpers.py": ""},
     "imports from no other": {"tests/hitl/test_a.py": "from tests.hitl.test_b import world\n"},
-    "from below the SDK's face": {"runs/contrib/own.py": "from runs.workflows.base import Go\n"},
+    "from below the SDK's face": {"extensions/chat/own.py": "from runs.workflows.base import Go\n"},
 }
 
 
@@ -66,7 +66,7 @@ def test_a_rule_of_the_house_names_what_breaks_it(house, rule):
 
 def test_what_is_written_with_the_face_breaks_nothing(house):
     before = modules.problems(house)
-    write(house, "runs/contrib/own.py", "from runs.workflows import Go\n")
+    write(house, "extensions/chat/own.py", "from runs.workflows import Go\n")
     write(house, "runs/engine/__init__.py", '"""Several lines\nare a sentence, too."""\n')
     assert modules.problems(house) == before
 

@@ -13,11 +13,11 @@ from django.db import connection
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event
+from extensions.chat import templates as chat
 from hitl.models import Via
 from hitl.threads import messages as doors
 from runs import definitions
 from runs.agents import model
-from runs.contrib import chat
 from runs.models import Run
 from runs.security import ssrf
 from runs.threads import turns
