@@ -13,7 +13,7 @@ from runs.workflows.owned import Keeps
 
 pytestmark = pytest.mark.one_database
 ROOT = Path(__file__).parents[3]
-KINDS = ("runs/workflows", "runs/agents", "runs/langgraph", "runs/contrib")
+KINDS = ("runs/workflows", "runs/agents", "extensions/langgraph/graphs", "runs/contrib")
 """Where kinds of steps are written."""
 
 
