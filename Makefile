@@ -22,6 +22,7 @@ check: .venv/dev .venv/node
 check-types: .venv/dev
 	$(BIN)/mypy $(MODULES) tests client/waystation_client client/generate.py $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
 check-doors: .venv/dev .venv/node
+	$(BIN)/python -m tests.programs.core
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
 	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('checkpoints', '0002_kept_drawings'),
+        ('checkpoints', '0002_graph_drawings'),
     ]
 
     operations = [

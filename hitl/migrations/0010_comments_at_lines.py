@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('checkpoints', '0002_kept_drawings'),
+        ('checkpoints', '0002_graph_drawings'),
         ('hitl', '0009_agents_questions'),
         ('runs', '0007_heartbeats'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
