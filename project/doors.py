@@ -60,7 +60,7 @@ def guarded(application: Application, origins: Collection[str] = ()) -> Any:
     return door
 
 
-def near(application: Application, otherwise: Application) -> Application:
+def near(application: Application, otherwise: Application) -> Any:
     """The application, for clients on this machine; the other one for all others."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
