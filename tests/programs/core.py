@@ -1,5 +1,5 @@
-"""`python -m tests.programs.core`: the core alone starts, migrates, orders, asks and goes on, and no
-module of an extension is imported for it. In `make check`.
+"""`python -m tests.programs.core`: the core alone starts, migrates, orders, asks and goes on, and
+imports no module of an extension. In `make check`.
 """
 
 from __future__ import annotations
