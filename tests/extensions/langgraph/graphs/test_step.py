@@ -27,12 +27,14 @@ from hitl.threads import export as whole
 from hitl.threads import messages
 from runs import definitions
 from runs import services as runs
-from runs.definitions import TemplateInvalid
+from runs.definitions import TemplateInvalid, readiness
 from runs.engine import record
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, Run, Template, WorkOrder
 from runs.services.forks import NothingToFork
+from runs.workflows import owned
+from runs.workflows.owned import Keeps
 from tests.conftest import drive, fresh, log_lines, pause_of, state_at_head
 from tests.databases.whole import file_database
 from tests.extensions.langgraph.graphs.graphs import EFFECTS
@@ -501,6 +503,18 @@ def test_a_template_names_only_what_settings_name(settings, config, field, words
             config={"input": {"topic": "/topic"}, **config},
         )
     assert words in refused.value.errors[field][0]
+
+
+def test_a_template_whose_graph_this_server_names_no_more_cannot_run(graph_order, settings, ana):
+    graph_order("line")
+    settings.WAYSTATION_GRAPHS = {}
+    lacking = readiness.lacking(Template.objects.current().filter(slug="graph"), by=ana)
+    assert lacking["graph"].code == "graph_unavailable"
+
+
+def test_what_it_keeps_for_itself_is_treated_as_it_declares():
+    kept = {key: keeps for key, keeps in owned.kept().items() if key.startswith("graph_")}
+    assert kept == {"graph_runs": Keeps(reducer="merge"), "graph_answer": Keeps(answered=True)}
 
 
 def test_without_langgraph_a_template_is_refused_and_a_run_says_why(graph_order, monkeypatch):
