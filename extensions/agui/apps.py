@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.conf import settings
-from django.utils.translation import gettext_lazy
 
 from checkpoints import extension
 
@@ -11,7 +10,6 @@ from checkpoints import extension
 class AguiConfig(extension.Extension):
     name = "extensions.agui"
     label = "agui_extension"
-    verbose_name = gettext_lazy("AG-UI")
 
     def doors(self) -> Iterable[extension.Door]:
         if settings.WAYSTATION_LANGGRAPH:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
-from django.utils.translation import gettext_lazy
 
 from checkpoints import extension
 
@@ -13,7 +12,6 @@ from checkpoints import extension
 class LangGraphConfig(extension.Extension):
     name = "extensions.langgraph"
     label = "langgraph_extension"
-    verbose_name = gettext_lazy("LangGraph")
     steps = ("extensions.langgraph.graphs.step",)
 
     def doors(self) -> Iterable[extension.Door]:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 
 from django.conf import settings
-from django.utils.translation import gettext_lazy
 
 from checkpoints import extension
 
@@ -13,7 +12,6 @@ from checkpoints import extension
 class McpConfig(extension.Extension):
     name = "extensions.mcp"
     label = "mcp_extension"
-    verbose_name = gettext_lazy("MCP")
     steps = ("extensions.mcp.accepted",)
 
     def doors(self) -> Iterable[extension.Door]:
