@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from channels.routing import URLRouter
 from channels.testing import HttpCommunicator, WebsocketCommunicator
-from django.apps import apps
 from django.urls import re_path
 
 from checkpoints import extension
@@ -19,12 +18,16 @@ FORWARDED = (b"x-forwarded-for", b"192.0.2.7")
 SOCKET = "/langgraph/threads/0198c0de-0000-7000-8000-000000000000/stream/events"
 
 
+def langgraph() -> extension.Extension:
+    return next(each for each in extension.installed() if each.label == "langgraph_extension")
+
+
 @pytest.fixture
 def doors(settings, monkeypatch):
     """Those of a server that was told nothing of the API."""
     monkeypatch.delenv("WAYSTATION_LANGGRAPH", raising=False)
     settings.WAYSTATION_LANGGRAPH = False
-    apps.get_app_config("langgraph_extension").serve_alone(demo=True)
+    langgraph().serve_alone(demo=True)
     return [door for each in extension.installed() for door in each.doors()]
 
 
@@ -88,6 +91,6 @@ def test_a_word_of_the_operator_s_and_a_server_that_is_no_demo_stay_as_they_are(
     if said is not None:
         monkeypatch.setenv("WAYSTATION_LANGGRAPH", said)
     settings.WAYSTATION_LANGGRAPH = False
-    config = apps.get_app_config("langgraph_extension")
+    config = langgraph()
     config.serve_alone(demo=demo)
     assert settings.WAYSTATION_LANGGRAPH is False and list(config.doors()) == []
