@@ -19,7 +19,7 @@ from tests.databases.whole import file_database
 
 __all__ = ["file_database"]
 pytestmark = pytest.mark.django_db(transaction=True)
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "langgraph.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "langgraph.md"
 
 
 def block(kind: str) -> str:

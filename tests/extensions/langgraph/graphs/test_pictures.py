@@ -157,7 +157,7 @@ def test_a_graph_that_cannot_be_loaded_is_said_and_every_page_is_there(page, gra
     order = drive(order)
     assert order.status == "failed"
     pictures.look_at_start()
-    assert all("cannot be loaded from tests.runs" in shown for shown in pages(page, order))
+    assert all("cannot be loaded from tests.extensions" in shown for shown in pages(page, order))
 
 
 def test_a_graph_that_is_named_no_more_is_drawn_as_it_was(page, graph_order, settings):

@@ -36,7 +36,7 @@ from tests.extensions.langgraph.saver.saving import saver as saver
 from tests.killed.moments import child_environment
 
 __all__ = ["file_database"]
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def at(thread: str = "t", **more: Any) -> Any:
