@@ -293,7 +293,7 @@ def check_payload(
             ]
         }
     errors = errors or tool_calls.faults(pause, payload)
-    errors = errors or type_faults(pause, payload, stage=answer.stage, votes=votes)
+    errors = errors or _type_faults(pause, payload, stage=answer.stage, votes=votes)
     if errors:
         _ask_refined(pause, errors, by=by)
         raise AnswerInvalid(
@@ -302,7 +302,7 @@ def check_payload(
         )
 
 
-def type_faults(
+def _type_faults(
     pause: Pause, payload: Any, *, stage: str = "", votes: Sequence[Vote] = ()
 ) -> dict[str, list[str]]:
     """Tell what the validators of a declared type say of data that fit its schema.

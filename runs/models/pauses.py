@@ -191,6 +191,14 @@ class Pause(ids.HasShownId, models.Model):
     """
 
     PREFIX = "pse"
+    CARD = (
+        "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest",
+        "revision", "max_revisions", "ways", "labels", "required_inputs", "known", "bare", "calls",
+        "attempts", "refined", "outside",
+    )  # fmt: skip
+    """Columns that its card shows, or that say what may be answered. The evidence of a decision and
+    the document of a thread hold them all, so a new one is in both.
+    """
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     run = models.ForeignKey(Run, models.PROTECT, related_name="pauses")

@@ -63,8 +63,6 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             inputs=inputs,
             problem=gettext("Nothing was decided: the answer was incomplete."),
         )
-    if look := second_look.needed(request, pause, form, inputs, by=person(request)):
-        return second_look.show(request, look)
     action = form.cleaned_data["action"]
     answer = services.Answer(
         action,
@@ -78,9 +76,13 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         edited_content=form.edit_of(pause) if policy.approves(action) else None,
     )
     url, about = reverse("hitl:decide", args=[pause.pk]), second_look.about(pause)
-    if problem := proof.wrong(request):
-        return proof.show(request, url=url, about=about, problem=problem)
     try:
+        if not second_look.was_seen(request):
+            judged = services.judge(pause_id, answer, by=person(request))
+            if look := second_look.needed(judged, pause, form, inputs, url=url):
+                return second_look.show(request, look)
+        if problem := proof.wrong(request):
+            return proof.show(request, url=url, about=about, problem=problem)
         given = services.decide(pause_id, answer, by=person(request))
     except step_up.StepUpRequired as missing:
         if missing.enrolled:
