@@ -215,15 +215,15 @@ WAYSTATION_MCP_TOOLS = env.text("WAYSTATION_MCP_TOOLS")
 """The file with the tools of MCP servers that agents may use (`manage.py mcp_tools`); "" for none.
 """
 WAYSTATION_MCP = env.flag("WAYSTATION_MCP")
-"""Whether `/mcp` is served (docs/how-to/mcp.md); it takes `requirements-mcp.txt`."""
+"""Whether `/mcp` is served (docs/how-to/mcp.md); it takes `extensions/mcp/requirements.txt`."""
 WAYSTATION_MCP_OWNER_DECIDES = env.flag("WAYSTATION_MCP_OWNER_DECIDES")
 """Whether the person of an agent's token may approve what the agent asks: for an installation of
 one person. The token itself never may.
 """
 WAYSTATION_MCP_PERMISSION_MINUTES = env.number("WAYSTATION_MCP_PERMISSION_MINUTES", 30, low=0.1)
 """How long `permission_prompt` waits for a person, where its address names no deadline."""
-WAYSTATION_LANGGRAPH = env.flag("WAYSTATION_LANGGRAPH")
-"""Whether `/langgraph` is served (docs/how-to/langgraph-clients.md)."""
+WAYSTATION_LANGGRAPH = env.reach("WAYSTATION_LANGGRAPH")
+"""Whether `/langgraph` is served (docs/how-to/langgraph-clients.md), and to whom."""
 WAYSTATION_LANGGRAPH_ORIGINS = env.items("WAYSTATION_LANGGRAPH_ORIGINS")
 """Origins, such as `https://ui.example`, whose pages may speak to `/langgraph`, with a token."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)

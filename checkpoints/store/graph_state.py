@@ -281,7 +281,7 @@ def _plain(kind: str, data: bytes) -> Any:
         import ormsgpack
     except ImportError:
         return {
-            "$type": "msgpack; install requirements-langgraph.txt to see it",
+            "$type": "msgpack; install extensions/langgraph/requirements.txt to see it",
             "bytes": len(data),
         }
 

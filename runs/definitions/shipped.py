@@ -21,6 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connection
 from django.db.models import Manager
 
+from checkpoints import extension
 from checkpoints.database import outages
 from checkpoints.state import codec
 from runs.definitions import loading, templates
@@ -41,16 +42,15 @@ BUILT_IN = (
     "runs.workflows.sub_workflow",
     "runs.workflows.wait_for_input",
     "runs.agents",
-    "runs.langgraph.step",
 )
-"""Steps that every server has."""
+"""Steps of the core, which every server has."""
 
 
 def register() -> None:
-    """Make the step functions known: those that every server has, and those of the modules that the
-    setting names.
+    """Make the step functions known: those of the core, of the installed extensions, and of the
+    modules that the setting names.
     """
-    for name in BUILT_IN:
+    for name in (*BUILT_IN, *(name for each in extension.installed() for name in each.steps)):
         import_module(name)
     loading.declared(loading.modules())
 

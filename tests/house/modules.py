@@ -34,7 +34,7 @@ LONG = {
     # one document, written, read and checked side by side
     "checkpoints/export/thread_document.py": 700,
     # the saver's contract is one class
-    "checkpoints/langgraph/saver.py": 600,
+    "extensions/langgraph/saver/saver.py": 600,
     # encoding and decoding must be read together
     "checkpoints/state/codec.py": 650,
     # what Django and its libraries are told, in one place
@@ -51,7 +51,7 @@ something out of one before more comes in."""
 SHARED = {
     "bench/chaos/faults": {"silent": "names of faults, as `make chaos` takes them"},
     "checkpoints/store": {
-        "graph": "beside rows; the folder of the saver imports LangGraph, these must not"
+        "graph": "beside rows; the saver, which imports LangGraph, is an extension's"
     },
     "checkpoints/text": {"exact": "two formats that Django's SERIALIZATION_MODULES names"},
     "extensions/coding": {

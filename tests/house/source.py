@@ -92,8 +92,8 @@ def commands(root: Path) -> list[str]:
     """`manage.py` commands and make's targets for people, as they are typed."""
     files = [
         path
-        for app in (*ROOTS[:4], "extensions/*")
-        for path in sorted(root.glob(f"{app}/management/commands/*.py"))
+        for app in ROOTS[:5]
+        for path in sorted((root / app).rglob("management/commands/*.py"))
         if not path.stem.startswith("_")
     ]
     phony = re.search(r"^\.PHONY: (.+)$", (root / "Makefile").read_text(), re.MULTILINE)

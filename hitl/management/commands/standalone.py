@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -102,10 +101,8 @@ class Command(BaseCommand):
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
-        if "WAYSTATION_MCP" not in os.environ:
-            settings.WAYSTATION_MCP = find_spec("mcp") is not None
-        if options["demo"] and "WAYSTATION_MCP_OWNER_DECIDES" not in os.environ:
-            settings.WAYSTATION_MCP_OWNER_DECIDES = True  # there is one person
+        for each in extension.installed():
+            each.serve_alone(demo=options["demo"])
         for one in watching.authors():
             self.stdout.write(
                 f"{'Reloaded' if served.again else 'Loaded':<13} {one.slug}   {one.place}"
