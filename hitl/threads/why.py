@@ -29,8 +29,7 @@ from runs.models import Pause, QueuedTurn, Run, WorkOrder
 from runs.services import limits
 from runs.states import LIVE
 from runs.threads import why
-from runs.threads.why import Code as Code
-from runs.threads.why import Reason as Reason
+from runs.threads.reasons import Code, Reason
 from runs.workflows.reviews import stages
 
 SHOWN = 6
@@ -165,6 +164,13 @@ def _of_people(reason: Reason, pause: Pause, now: dt.datetime) -> Reason:
     """A question's reason, with who may answer it, who did, and what its deadline does."""
     votes = list(Vote.objects.filter(pause=pause).select_related("voter", "seat").order_by("pk"))
     details = [*_elsewhere(reason), *_who(pause, votes), *_claim(pause, now)]
+    if pause.attempts:
+        words = ngettext(
+            "%(count)s answer did not fit what is asked: %(refined)s",
+            "%(count)s answers did not fit what is asked: %(refined)s",
+            pause.attempts,
+        )
+        details.append(words % {"count": pause.attempts, "refined": pause.refined})
     if not policy.answerers(pause).exists() and not pause.outside.get("to"):
         details.append(
             gettext("Nobody of them can answer now: none has an active account that may approve.")

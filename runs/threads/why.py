@@ -8,19 +8,16 @@ that may be taken back) is `hitl.threads.why`, which every door asks.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.db import models
 from django.db.models import QuerySet
-from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.utils.translation import gettext, ngettext
 
 from checkpoints.models import Event, EventKind
 from checkpoints.text import dates
 from runs.engine import places
-from runs.models import Heartbeat, HeartbeatKind, Pause, Run, WorkOrder
+from runs.models import Heartbeat, HeartbeatKind, Pause, Run
 from runs.models.heartbeats import LASTS, bound, silence
 from runs.states import (
     CANCELLED,
@@ -37,6 +34,7 @@ from runs.states import (
     PauseKind,
     RunStatus,
 )
+from runs.threads.reasons import Code, Reason
 
 LIMITS = 3
 """Limits whose places a run waits for, of which is said how it stands."""
@@ -44,64 +42,6 @@ LOOKED_THROUGH = 50
 """Log lines of a run in which its last failure is looked for."""
 LONGEST = 300
 """Characters of a failure that are quoted."""
-
-
-class Code(models.TextChoices):
-    """What a run waits for. Programs go by the names, people by the labels."""
-
-    AT_WORK = "at_work", gettext_lazy("A worker is on it")
-    WORKER_LOST = "worker_lost", gettext_lazy("Its worker was lost")
-    QUEUED = "queued", gettext_lazy("It waits for a worker")
-    NO_WORKER = "no_worker", gettext_lazy("No worker takes its queue")
-    NO_SWEEP = "no_sweep", gettext_lazy("Lost messages are not sent again")
-    STUCK = "stuck", gettext_lazy("It is stuck")
-    TIMER = "timer", gettext_lazy("It sleeps")
-    RETRY = "retry", gettext_lazy("Its step is tried again")
-    UNDO = "undo", gettext_lazy("An answer can still be taken back")
-    LATER = "later", gettext_lazy("It was put off")
-    PLACE = "place", gettext_lazy("It waits for a place under a limit")
-    HELD = "held", gettext_lazy("It is held because of its code")
-    PERSON = "person", gettext_lazy("It waits for an answer")
-    OUTSIDE = "outside", gettext_lazy("It waits for an answer from outside")
-    STOPPED = "stopped", gettext_lazy("It was told to stop here")
-    SUSPENDED = "suspended", gettext_lazy("It is suspended")
-    CHILDREN = "children", gettext_lazy("It waits for child runs")
-    COMPLETED = "completed", gettext_lazy("It is complete")
-    FAILED = "failed", gettext_lazy("It failed")
-    CANCELLED = "cancelled", gettext_lazy("It was cancelled")
-    EXPIRED = "expired", gettext_lazy("Nobody answered in time")
-    NOT_BEGUN = "not_begun", gettext_lazy("Nothing has begun")
-    TURN = "turn", gettext_lazy("A message waits for its turn")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reason:
-    """Why one run stands where it stands."""
-
-    code: Code
-    words: str
-    run: Run | None = None
-    details: Sequence[str] = ()
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
-    """When it ends, or something else happens, if that is known."""
-    then: str = ""
-    """What happens at that time."""
-    advice: str = ""
-    """What can be done, and by whom."""
-    pause: Pause | None = None
-    holders: Sequence[WorkOrder] = ()
-    """Orders that hold the places it waits for, as far as the reader may see them."""
-    other_holders: int = 0
-    key: str = field(init=False, default="")
-    """Changes with what people read of it."""
-
-    def __post_init__(self) -> None:
-        # a lease is renewed every few seconds, which is no news
-        until = None if self.code == Code.AT_WORK else self.until
-        read = (self.code, self.words, *self.details, until, *(order.pk for order in self.holders))
-        digest = hashlib.blake2b(repr((read, self.other_holders)).encode(), digest_size=6)
-        object.__setattr__(self, "key", f"{self.code}-{digest.hexdigest()}")
 
 
 def runs_to_explain() -> QuerySet[Run]:
@@ -210,30 +150,41 @@ def _pending(run: Run, now: dt.datetime) -> Reason:
 
 
 def _in_line(run: Run, line: Sequence[places.Position]) -> Reason:
-    said = [
-        gettext(
-            "The limit %(limit)s: %(busy)s of %(most)s places are taken, and %(ahead)s runs that "
-            "wait go before it."
-        )
-        % {
-            "limit": position.limit,
-            "busy": position.busy,
-            "most": position.limit.most,
-            "ahead": position.ahead,
-        }
-        for position in line
-    ]
+    first, *others = [sentence for position in line for sentence in _position(position)]
     return Reason(
         code=Code.PLACE,
-        words=said[0],
+        words=first,
         run=run,
-        details=said[1:],
+        details=others,
         since=min(position.since for position in line),
         advice=gettext(
             "It holds nothing meanwhile, and goes on by itself when it is its turn. Who may change "
             "templates may raise the limit."
         ),
     )
+
+
+def _position(position: places.Position) -> list[str]:
+    facts = {
+        "limit": position.limit,
+        "busy": position.busy,
+        "most": position.limit.most,
+        "ahead": position.ahead,
+    }
+    if position.busy < position.limit.most:
+        words = gettext(
+            "It waits for its turn: %(busy)s of %(most)s at work, %(ahead)s before it (%(limit)s)."
+        )
+        return [words % facts]
+    words = gettext("It waits for a place: %(busy)s of %(most)s at work (%(limit)s).")
+    if not position.ahead:
+        return [words % facts, gettext("It is the next whose turn it is.")]
+    before = ngettext(
+        "%(ahead)s run that waits goes before it.",
+        "%(ahead)s runs that wait go before it.",
+        position.ahead,
+    )
+    return [words % facts, before % facts]
 
 
 def _later(run: Run, now: dt.datetime) -> Reason:

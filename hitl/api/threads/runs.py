@@ -34,6 +34,7 @@ from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import RunStatus
+from runs.threads.reasons import Code, Reason
 
 
 class ResumeIn(serializers.Serializer[Any]):
@@ -132,14 +133,14 @@ class RunCheckpoints(Paged):
         )
 
 
-class ReasonOut(serializers.Serializer[why.Reason]):
+class ReasonOut(serializers.Serializer[Reason]):
     """Why one run stands where it stands."""
 
     run_id = serializers.CharField(source="run.shown_id")
     child_name = serializers.CharField(
         source="run.child_name", help_text="What its parent calls it; empty for the run itself."
     )
-    code = serializers.ChoiceField(why.Code.choices)
+    code = serializers.ChoiceField(Code.choices)
     title = serializers.CharField(source="code.label", help_text="The code in words.")
     words = serializers.CharField(help_text="What it waits for.")
     details = serializers.ListField(
@@ -152,15 +153,16 @@ class ReasonOut(serializers.Serializer[why.Reason]):
     )
     then = serializers.CharField(help_text="What happens at that time; may be empty.")
     advice = serializers.CharField(help_text="What can be done, and by whom; may be empty.")
-    pause_id = serializers.CharField(
-        source="pause.shown_id", default=None, allow_null=True, help_text="The open question."
-    )
+    pause_id = serializers.SerializerMethodField(help_text="The open question; null where none.")
     holders = serializers.SerializerMethodField(
         help_text="Work orders that hold the places it waits for, as far as you may see them."
     )
     other_holders = serializers.IntegerField(help_text="How many others do.")
 
-    def get_holders(self, reason: why.Reason) -> list[str]:
+    def get_pause_id(self, reason: Reason) -> str | None:
+        return reason.pause.shown_id if reason.pause is not None else None
+
+    def get_holders(self, reason: Reason) -> list[str]:
         return [order.shown_id for order in reason.holders]
 
 
@@ -181,7 +183,7 @@ class RunWhy(APIView):
         operation_id="get_run_why",
         responses=RunWhyOut,
         summary="Why a run does not go on",
-        description="A stable code for each reason, with words in your language. It only reads.",
+        description="Each reason has a stable code, and words for people.",
     )
     def get(self, request: Request, run_id: UUID) -> Response:
         run = messages.find_run(run_id, by=user_of(request))

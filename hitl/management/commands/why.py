@@ -10,7 +10,7 @@ from checkpoints.database import clock
 from checkpoints.text import dates, invisible
 from hitl.decisions.errors import NotFound
 from hitl.threads import why
-from hitl.threads.why import Reason
+from runs.threads.reasons import Reason
 
 
 class Command(BaseCommand):
