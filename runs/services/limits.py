@@ -16,6 +16,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from runs import keyed
 from runs.models import Place, Run, Template, WorkLimit, WorkOrder
+from runs.security import scopes
 from runs.states import PENDING, RUNNING
 from runs.workflows.base import pointers
 from runs.workflows.refusals import FieldRefused, unknown
@@ -130,7 +131,7 @@ def in_the_way(run_id: uuid.UUID, *, by: User | None) -> tuple[list[WorkOrder], 
     keys = Place.objects.filter(run=run_id, epoch=None).values("key")
     held = Place.objects.at_work().filter(key__in=keys).exclude(run=run_id)
     runs = set(held.values_list("run", flat=True)[:MANY])
-    orders = WorkOrder.objects.all() if by is None else WorkOrder.objects.visible_to(by)
-    seen = orders.filter(runs__in=runs).distinct().order_by("pk")
-    shown = list(seen[:SHOWN])
+    visible = WorkOrder.objects.all() if by is None else WorkOrder.objects.visible_to(by)
+    seen = scopes.own(visible, thread__owner=by).filter(runs__in=runs).distinct().order_by("pk")
+    shown: list[WorkOrder] = list(seen[:SHOWN])
     return shown, len(runs) - len(shown)

@@ -63,6 +63,11 @@ class Reason:
     key: str = field(init=False, default="")
     """Changes with what people read of it."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether a worker has it, or will at any moment."""
+        return self.code in {Code.AT_WORK, Code.QUEUED}
+
     def __post_init__(self) -> None:
         # a lease is renewed every few seconds, which is no news
         until = None if self.code == Code.AT_WORK else self.until

@@ -137,10 +137,6 @@ def _pending(run: Run, now: dt.datetime) -> Reason:
             run=run,
             until=run.due_at,
             then=gettext("a worker looks at its code again."),
-            advice=gettext(
-                "An operator accepts the new code on the Operations page, or the code of before "
-                "is brought back."
-            ),
         )
     if line := places.positions(run, now=now, most=LIMITS):
         return _in_line(run, line)

@@ -10,12 +10,13 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
+from rest_framework.test import APIClient
 
 from checkpoints.database import clock
 from checkpoints.models import Thread, WhenBusy
 from hitl.decisions import claims, services
 from hitl.decisions.services import Answer
-from hitl.models import Via
+from hitl.models import ApiToken, Via
 from hitl.threads import messages, why
 from runs import services as runs
 from runs.models import Pause, Run, WorkLimit
@@ -166,6 +167,21 @@ def test_who_waits_for_a_place_is_told_who_holds_it_as_far_as_they_may_see(
         assert reason.code == Code.PLACE
         assert (len(reason.holders), reason.other_holders) == (seen, 1 - seen)
     assert f"At work there: {first.shown_id}" in command(second.shown_id)
+
+
+def test_a_token_that_asks_is_not_told_which_order_of_the_team_holds_the_place(
+    order_that, make_order, ben
+):
+    WorkLimit.objects.create(template="anything", name="crm", most=1)
+    first = claimed(order_that(lambda state, context: Go()))
+    run = drive(make_order("anything", by=ben)).latest_run
+    seen = {}
+    for scope in ("ask", "read"):
+        token = ApiToken.make(ben, name=scope, scope=scope)[1]
+        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {token}")
+        [reason] = client.get(f"/api/v1/runs/{run.shown_id}/why").json()["reasons"]
+        seen[scope] = (reason["holders"], reason["other_holders"])
+    assert seen == {"ask": ([], 1), "read": ([first.shown_id], 0)}
 
 
 def test_child_runs_say_theirs_in_a_bounded_number_of_queries(crew, django_assert_max_num_queries):

@@ -309,6 +309,12 @@ def test_what_a_worker_holds_names_worker_lease_wish_and_losses(world):
     ]
 
 
+def test_only_what_a_worker_has_or_is_about_to_take_moves(world):
+    assert reason_of(at_work(world)).moves
+    assert reason_of(queued(world)).moves
+    assert not reason_of(stuck(world)).moves
+
+
 def test_a_renewed_lease_is_no_news_to_who_looks(world):
     reason = reason_of(at_work(world))
     assert reason.until is not None
