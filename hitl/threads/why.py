@@ -17,6 +17,7 @@ from django.utils.translation import gettext, ngettext
 
 from checkpoints import ids
 from checkpoints.database.people import User
+from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Thread
 from checkpoints.text import dates
 from hitl.decisions import undo
@@ -102,14 +103,15 @@ def of_run(run_id: uuid.UUID | None, *, by: User | None, now: dt.datetime) -> li
         return [Reason(code=Code.NOT_BEGUN, words=words)]
     reasons: list[Reason] = []
     level = [run_id]
-    while level and len(reasons) < SHOWN:
-        runs = {run.pk: run for run in why.runs_to_explain().filter(pk__in=level)}
-        asked = _questions(level)
-        reasons += [
-            _whole(runs[key], asked.get(key), by=by, now=now) for key in level if key in runs
-        ]
-        below = Run.objects.live().filter(parent__in=level).order_by("pk")
-        level = list(below.values_list("pk", flat=True)[: SHOWN - len(reasons)])
+    with one_moment():  # a question that closes in between would look like a run that is stuck
+        while level and len(reasons) < SHOWN:
+            runs = {run.pk: run for run in why.runs_to_explain().filter(pk__in=level)}
+            asked = _questions(level)
+            reasons += [
+                _whole(runs[key], asked.get(key), by=by, now=now) for key in level if key in runs
+            ]
+            below = Run.objects.live().filter(parent__in=level).order_by("pk")
+            level = list(below.values_list("pk", flat=True)[: SHOWN - len(reasons)])
     return reasons
 
 
