@@ -31,7 +31,7 @@ MACHINE = {
     "schedules list", "schedules pause", "schedules resume", "schedules run", "schedules show",
     "send_test",
     "standalone", "start", "startworkflow", "templates apply", "templates export",
-    "verify_checkpoints", "verify_ledger",
+    "verify_checkpoints", "verify_ledger", "why",
 }  # fmt: skip
 """Speak for nobody: whoever has the shell has the machine."""
 FOR_PEOPLE: dict[str, tuple[list[str], bool]] = {

@@ -952,6 +952,24 @@ class QueuedOut(TypedDict):
     closed_at: str | None
 
 
+class ReasonOut(TypedDict):
+    """Why one run stands where it stands."""
+
+    run_id: str
+    child_name: str
+    code: WhyCodeEnum
+    title: str
+    words: str
+    details: list[str]
+    since: str | None
+    until: str | None
+    then: str
+    advice: str
+    pause_id: str | None
+    holders: list[str]
+    other_holders: int
+
+
 class ReceiptOut(TypedDict):
     """A decision, what was shown to who took it, and how it stands in its ledger."""
 
@@ -1126,6 +1144,14 @@ class RunOut(TypedDict):
     started_at: str | None
     ended_at: str | None
     imported_at: str | None
+
+
+class RunWhyOut(TypedDict):
+    """What a run waits for."""
+
+    run_id: str
+    status: RunStatusEnum
+    reasons: list[ReasonOut]
 
 
 class SaidOut(TypedDict):
@@ -1799,5 +1825,31 @@ ViaEnum = Literal[
 ]
 
 WhenBusyEnum = Literal["refuse", "queue", "interrupt"]
+
+WhyCodeEnum = Literal[
+    "at_work",
+    "worker_lost",
+    "queued",
+    "no_worker",
+    "no_sweep",
+    "stuck",
+    "timer",
+    "retry",
+    "undo",
+    "later",
+    "place",
+    "held",
+    "person",
+    "outside",
+    "stopped",
+    "suspended",
+    "children",
+    "completed",
+    "failed",
+    "cancelled",
+    "expired",
+    "not_begun",
+    "turn",
+]
 
 WorkOrderOutStatusEnum = Literal["pending", "running", "paused", "completed", "failed"]
