@@ -155,7 +155,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._run_and_close_if_refused(work))
+        task = asyncio.create_task(self._mind(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -178,7 +178,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _look_at_rights(self) -> None:
         await in_database_thread(self._recheck)()
 
-    async def _run_and_close_if_refused(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _mind(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except SocketRefused as refusal:
