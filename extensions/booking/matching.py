@@ -59,8 +59,8 @@ class Match(TypedDict):
 
 
 def positions(invoice: Invoice) -> list[Position]:
-    """Every position under an id of its own: a line's number, or `#` and its place; A1, C1, T1 and
-    so on for the others.
+    """Every position under an id of its own: a line's number, or `#` and its place; `A1`, `C1`,
+    `T1` and so on for the others.
 
     An id that is taken already gets another `#` in front: the numbers of lines are the supplier's,
     who may call a line A1.

@@ -1,9 +1,7 @@
 """`smart-booking`: an e-invoice is read, checked, matched and booked; what it lacks is asked of the
-supplier, what is doubtful of a bookkeeper (S3-49, 50). Deterministic and offline, without a
-language model (S3-18).
+supplier, what is doubtful of a bookkeeper. Deterministic and offline, without a language model.
 
-extract → validate → enrich → decide → post. Every answer leads to `decide`: the file is read once
-(S3-51).
+extract → validate → enrich → decide → post. Every answer leads to `decide`: the file is read once.
 """
 
 from __future__ import annotations

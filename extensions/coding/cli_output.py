@@ -14,8 +14,7 @@ line:
     `error` is the pointer to its words input_tokens, output_tokens, cost    pointers to numbers,
     which are added up; cost is in US dollars
 
-Whatever a program writes is words: nothing of it is an event, an answer or an approval of ours
-(F6).
+Whatever a program writes is words: nothing of it is an event, an answer or an approval of ours.
 """
 
 from __future__ import annotations

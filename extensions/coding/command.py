@@ -1,4 +1,4 @@
-"""The step that lets a command line agent work in the order's tree (S4-71: whichever it is), and
+"""The step that lets a command line agent work in the order's tree, whichever agent it is, and
 what other steps need to do the same.
 """
 

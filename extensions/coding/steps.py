@@ -1,4 +1,4 @@
-"""Coding orders (S4-10, S4-11): plan a change, make it, review it; by a command line agent or by an
+"""Coding orders: plan a change, make it, review it; by a command line agent or by an
 agent of ours, whichever is configured.
 
 A step of these runs its executor in the order's tree and makes of its answer what a reviewer is
@@ -150,7 +150,7 @@ def plan(state: State, context: Context) -> Outcome:
 
 @_coding("plan_together", CodingAgent(READING, merges=True))
 def plan_together(state: State, context: Context) -> Outcome:
-    """The sub-steps plan at the same time, each in a child run; then their plans are merged (S4-5).
+    """The sub-steps plan at the same time, each in a child run; then their plans are merged.
 
     It goes to itself for the merge, so that a crash there does not plan again; `merge` says how:
     below each other, or by one more agent.
@@ -232,7 +232,7 @@ def _need_words(context: Context) -> None:
 
 @_coding("execute", CodingAgent(WRITING))
 def execute(state: State, context: Context) -> Outcome:
-    """The agent makes the change that was planned, or corrects the one it made (S4-3)."""
+    """The agent makes the change that was planned, or corrects the one it made."""
     _need_words(context)
     approved = _approved_plan(state, context)
     workspace = context.workspace

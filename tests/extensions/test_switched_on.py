@@ -11,26 +11,9 @@ from hitl.management.commands import standalone
 from runs.models import WorkOrder
 from runs.workflows import registry
 from runs.workflows.code.fingerprint import fingerprint
-from tests.programs import settings as walking
 from tests.worlds.people import person
 
 pytestmark = pytest.mark.one_database
-
-
-def test_the_core_alone_starts_shows_its_pages_and_takes_an_order_to_its_question(tmp_path):
-    """Before, the demo's command imported the samples of booking, and without what ships nothing
-    was tried.
-    """
-    done = walking.run(
-        "tests.programs.core_alone",
-        {
-            "DJANGO_SETTINGS_MODULE": "project.settings",
-            "WAYSTATION_EXTENSIONS": "",
-            "WAYSTATION_DATA": str(tmp_path / "data"),
-            "DATABASE_URL": f"sqlite:///{tmp_path / 'alone.sqlite3'}",
-        },
-    )
-    assert done.stdout.endswith("whole\n"), done.stdout + done.stderr
 
 
 @pytest.mark.django_db

@@ -21,18 +21,7 @@ from pathlib import Path
 from tests.house import documents, source
 
 PRODUCT = ("checkpoints", "runs", "hitl", "project", "extensions")
-MOVING = (
-    "checkpoints/langgraph/",
-    "hitl/channels/",
-    "hitl/doors/",
-    "runs/agents/tools/mcp",
-    "runs/contrib/",
-    "runs/langgraph/",
-    "tests/checkpoints/langgraph/",
-    "tests/hitl/doors/",
-    "tests/runs/contrib/",
-    "tests/runs/langgraph/",
-)
+MOVING = ("hitl/channels/",)
 """Moves to extensions/ now, and is mended there."""
 
 NUMBER = re.compile(r"\bS[0-4]-\d+|\b[CFP]\d{1,2}\b(?!-)|\bSPEC\b|\bS[0-4]\b")

@@ -1,5 +1,5 @@
-"""`python -m tests.programs.core`: the core alone starts, migrates, orders, asks and goes on, and
-imports no module of an extension. In `make check`.
+"""`python -m tests.programs.core`: the core alone starts, migrates, orders, asks, goes on and shows
+its pages, and imports no module of an extension. In `make check`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ import tempfile
 
 import django
 from django.core.management import call_command
+from django.test import Client
 
 from tests.programs import order
+
+PAGES = (
+    "", "work-orders/", "work-orders/new", "templates/", "threads/", "schedules/", "schedules/new",
+    "operations/", "decisions/", "inbound/", "admin/", "api/v1/templates/workflows",
+)  # fmt: skip
 
 
 def main() -> list[str]:
@@ -24,7 +30,18 @@ def main() -> list[str]:
 
     assert not asgi.doors
     order.take_to_its_end()
+    look_around()
     return sorted(name for name in sys.modules if name.partition(".")[0] == "extensions")
+
+
+def look_around() -> None:
+    """Open pages that show what there is."""
+    from checkpoints.database.people import User
+
+    client = Client(headers={"host": "localhost"})
+    client.force_login(User.objects.create_superuser("ada", "ada@example.org", "long and odd"))
+    for page in PAGES:
+        assert (answer := client.get(f"/{page}")).status_code == 200, (page, answer)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Waystation's checkpoints behind a LangGraph graph:
-`graph.compile(checkpointer=DjangoSaver(owner=user))`.
+`builder.compile(checkpointer=DjangoSaver(owner=user))`.
 
 LangGraph is an optional dependency (`extensions/langgraph/requirements.txt`): nothing here is
 imported before somebody asks for the saver.

@@ -53,7 +53,7 @@ Page = tuple[int, list[ReadCheckpoint]]
 
 class DjangoSaver(BaseCheckpointSaver[str]):
     """Keeps a graph's checkpoints where Waystation keeps its own:
-    `graph.compile(checkpointer=DjangoSaver(owner=user))`.
+    `builder.compile(checkpointer=DjangoSaver(owner=user))`.
 
     Any text is a `thread_id`; it stands for one Thread of the owner (and team), whose checkpoints
     show in pages, API and admin under the usual permissions. Another owner's threads cannot be
@@ -527,7 +527,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
 
 def with_thread_id(thread_id: str, **more: Any) -> RunnableConfig:
-    """Make the config that names a thread: `graph.invoke(new_input,
+    """Make the config that names a thread: `compiled.invoke(new_input,
     with_thread_id("conversation-1"))` goes on there.
 
     Raises ValueError where no thread is named, and for what LangGraph reads nowhere in a config

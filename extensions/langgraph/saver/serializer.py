@@ -1,6 +1,6 @@
 """What may be in a graph's checkpoint: JSON-like values and the types on an allow-list, as msgpack.
 
-Nothing is ever unpickled (F15).
+Nothing is ever unpickled: that would run whatever code the bytes name.
 
 LangGraph's own serializer makes an object of any type it finds in a payload, with a warning. This
 one refuses instead, and already at write where it can: a type that could not be read back fails the

@@ -8,7 +8,7 @@ to them are one transaction: a superstep's writes and its checkpoint often cost 
 
 A job is done when it is committed. It is never part of the caller's transaction. After IDLE seconds
 without a job the connection is closed and the thread ends, so a graph that waits for a person holds
-neither (P7).
+neither.
 """
 
 from __future__ import annotations
