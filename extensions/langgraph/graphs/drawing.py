@@ -34,10 +34,6 @@ UNKNOWN = (
 UNREAD = "Where the run stands in it cannot be read here."
 
 
-# -- by the process that has the graph
-# --------------------------------------------------------------------------------------------------
-
-
 def described(compiled: Any) -> dict[str, Any]:
     """A compiled graph as JSON: `nodes`, `edges` and how many nodes are left out; graphs within it
     as `inner` of their node, to one level.
@@ -127,10 +123,6 @@ def _calls_interrupt(function: Any) -> bool:
 def _cut(text: Any, most: int) -> str:
     readable = codec.readable(str(text))
     return readable if len(readable) <= most else f"{readable[: most - 1]}…"
-
-
-# -- by those who draw it
-# --------------------------------------------------------------------------------------------------
 
 
 class GraphPicture(StepPicture):

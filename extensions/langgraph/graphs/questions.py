@@ -99,10 +99,6 @@ class Wishes:
         return len(self.each) == 1 and "respond" in self.each[0].allowed
 
 
-# -- reading
-# --------------------------------------------------------------------------------------------------
-
-
 def wishes(raised: Raised) -> Wishes | None:
     """The calls that an interrupt is about; None for a plain value."""
     value = raised.value
@@ -211,10 +207,6 @@ def _words_of(schema: Any) -> set[str]:
         )
     parts = schema if isinstance(schema, list) else []
     return set[str]().union(*(_words_of(part) for part in parts))
-
-
-# -- asking
-# --------------------------------------------------------------------------------------------------
 
 
 def question(
@@ -393,10 +385,6 @@ def _fenced(text: str) -> str:
     """A block of code that the text cannot leave."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}json\n{text}\n{fence}"
-
-
-# -- answering
-# --------------------------------------------------------------------------------------------------
 
 
 def answer(

@@ -237,10 +237,6 @@ def _types() -> list[tuple[str, ...]]:
     return [tuple(name.split(":")) for name in settings.WAYSTATION_GRAPH_TYPES]
 
 
-# -- graphs that only run in an event loop
-# -------------------------------------------------------------------------------------------
-
-
 def _asynchronous(compiled: Any) -> bool:
     """Whether a node, of a sub-graph too, has no synchronous function."""
     graphs = [compiled, *(graph for _, graph in compiled.get_subgraphs(recurse=True))]
@@ -309,10 +305,6 @@ def _pumped(
     finally:
         over.set()
         thread.join()
-
-
-# -- values of graphs as JSON
-# --------------------------------------------------------------------------------------------------
 
 
 def plain(value: Any, name: str) -> Any:

@@ -79,10 +79,6 @@ class SavedGraphPosition:
     """Of what was asked."""
 
 
-# -- templates
-# --------------------------------------------------------------------------------------------------
-
-
 def check(config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid where such a step cannot be configured so."""
     if errors := faults(config):
@@ -156,10 +152,6 @@ class Graphs(ServerSide):
         yield from (
             ("graph_unavailable", text) for texts in faults(config).values() for text in texts
         )
-
-
-# -- the step
-# --------------------------------------------------------------------------------------------------
 
 
 @step(
@@ -336,10 +328,6 @@ def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
             case "tool_call_started" | "tool_call_completed":
                 context.emit(kind, {**data, "loop_num": context.loop_num})
     return False
-
-
-# -- what it came to
-# --------------------------------------------------------------------------------------------------
 
 
 def _asking(state: State, context: Context, graph: Graph, after: GraphPosition) -> Outcome:

@@ -121,9 +121,6 @@ class GraphRows:
         self.latest.clear()
         self.early.clear()
 
-    # -- places
-    # ----------------------------------------------------------------------------------------------
-
     def where(self, at: CheckpointAddress) -> Where | None:
         """The namespace's rows, if there are any."""
         place = (at.owner.user.pk, at.thread, at.namespace)
@@ -162,9 +159,6 @@ class GraphRows:
             thread=thread, name=at.namespace
         )
         return Where(namespace.pk, thread.pk)
-
-    # -- writing
-    # ----------------------------------------------------------------------------------------------
 
     def put(self, put: Put) -> list[Statement]:
         where = self.make(put.at)
@@ -313,9 +307,6 @@ class GraphRows:
             "UPDATE checkpoints_checkpoint SET status = %s WHERE id = %s",
             [str(status), pk],
         )
-
-    # -- reading
-    # ----------------------------------------------------------------------------------------------
 
     def get(
         self,

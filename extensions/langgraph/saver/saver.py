@@ -127,9 +127,6 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     async def __aexit__(self, *error: object) -> None:
         await asyncio.to_thread(self.close)
 
-    # -- base capabilities
-    # ----------------------------------------------------------------------------------------------
-
     def put(
         self,
         config: RunnableConfig,
@@ -218,9 +215,6 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     async def adelete_thread(self, thread_id: str) -> None:
         await self._achange(partial(keeping.delete_thread, self._rows, self._thread(thread_id)))
 
-    # -- extended capabilities
-    # ----------------------------------------------------------------------------------------------
-
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete what runs wrote, but not what a delta channel of a checkpoint that stays is
         rebuilt from.
@@ -289,9 +283,6 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         """Sorts as text; the random part tells apart what two branches made of the same version."""
         number = int(str(current).split(".")[0]) + 1 if current is not None else 1
         return f"{number:010}.{random.getrandbits(64):016x}"  # no secret
-
-    # -- what both halves share
-    # ----------------------------------------------------------------------------------------------
 
     def _add(self, work: Callable[[], Any], *, more: bool = False) -> None:
         self._worker.submit(self._allowed(work), Kind.ADD, more=more).result()

@@ -54,10 +54,6 @@ def configure(**config):
         )
 
 
-# -- what books itself
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("write", [None, to_cii, to_pdf])
 def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
     """S3-24, S3-25, S3-49, in each syntax: nothing is asked, and the entries come to nothing in
@@ -124,10 +120,6 @@ def test_a_configuration_that_is_none_stops_the_booking_with_words(house, config
     )
 
 
-# -- what the supplier is asked
-# --------------------------------------------------------------------------------------------------
-
-
 def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeypatch):
     """S3-7, 8, 26, 27, 50, 51, 16, 17: exactly what is missing is asked, and the file is not read a
     second time.
@@ -187,10 +179,6 @@ def test_wrong_amounts_may_be_asked_of_the_supplier(house):
     assert asked(order) == ("missing_supplier_data", ["BT-115"])
     order = house.answer(order, {"BT-115": "885.36"})
     assert (order.status, house.ledger()[-1]["amount"]) == ("completed", "-885.36")
-
-
-# -- what a bookkeeper is asked
-# --------------------------------------------------------------------------------------------------
 
 
 def test_an_arithmetic_error_is_booked_as_calculated_only_when_a_bookkeeper_says_so(house):
@@ -392,9 +380,6 @@ def test_an_order_is_used_up_by_what_is_booked_against_it(house):
     assert "102\\.00 open" in pause_of(order).content
 
 
-# -- lines, one by one
-# --------------------------------------------------------------------------------------------------
-
 BACK = {"7": "Wrong price", "12": "Not delivered", "50": "Not ordered"}
 
 
@@ -534,10 +519,6 @@ def test_the_longest_questions_fit_a_schema(house):
     assert asked(order) == ("missing_supplier_data", ["lines"])
 
 
-# -- accidents
-# --------------------------------------------------------------------------------------------------
-
-
 def test_a_worker_that_dies_after_the_append_books_nothing_twice(house, monkeypatch):
     """P4: the append happened, its record did not; the same step on another worker finds its
     entries and goes on.
@@ -662,10 +643,6 @@ def test_words_of_the_supplier_are_words_on_the_card_and_no_formula_in_the_ledge
     assert "[x](http" in shown
     house.answer(order, {})
     assert house.ledger()[0]["text"].startswith("'=HYPERLINK(1)")
-
-
-# -- the ledger itself
-# --------------------------------------------------------------------------------------------------
 
 
 def entry(name, **changes):

@@ -76,10 +76,6 @@ def test_two_numbers_of_one_series_are_told_apart(one, other, series):
     assert padded == (one == other)
 
 
-# -- as they are booked
-# --------------------------------------------------------------------------------------------------
-
-
 def paper(number: str, price: str = "5.00", **changes: Any) -> Invoice:
     """A small invoice on no order, which is sure."""
     named = {"number": number, "order": None, **changes}

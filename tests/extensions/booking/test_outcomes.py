@@ -175,9 +175,6 @@ def test_no_state_ends_a_booking_that_nobody_ended(house, ana, changed, code):
     assert (order.status, order.latest_run.failure_code) == ("failed", code)
 
 
-# -- all runs
-# --------------------------------------------------------------------------------------------------
-
 FAULTS: list[Any] = [
     lambda one: replace(one, lines=()),
     lambda one: replace(one, lines=one.lines[:1]),

@@ -151,10 +151,6 @@ def test_parts_of_one_sign_and_totals_of_another_are_said(changes, words):
     assert words in " ".join(contradictions(replace(invoices.correct(), **changes)))
 
 
-# -- orders, on all paths
-# --------------------------------------------------------------------------------------------------
-
-
 def spent(house: House, **changes: Any) -> list[str]:
     """What is asked about an invoice of 1 200.00 on the order of 900.00."""
     lines = [invoices.line(1, "Copy paper", "1", "1200.00")]
@@ -214,9 +210,6 @@ def test_more_than_was_booked_is_not_taken_back_without_a_word(house):
     order = house.book(added_up(replace(invoices.credit_note(), number="2", order=None), lines))
     assert asked(order)[1] == ["credit_checked"]
 
-
-# -- whatever the signs
-# --------------------------------------------------------------------------------------------------
 
 quantities = st.integers(-3, 3).map(str)
 KINDS = ["380", "381", "384", "386", "389", "261", "325"]

@@ -97,10 +97,6 @@ def resume(order: WorkOrder, by: User, value: Any) -> Reply:
     return done
 
 
-# -- both sides
-# --------------------------------------------------------------------------------------------------
-
-
 class Model(FakeMessagesListChatModel):
     """Wants the calls, and then nothing more."""
 
@@ -191,10 +187,6 @@ def ours(pause: Pause, value: Any) -> Came:
             "respond": ("answered", call.get("result")),
         }.get(call["decision"], ("made", (call["tool"], call["arguments"])))
     return came
-
-
-# -- every form
-# --------------------------------------------------------------------------------------------------
 
 
 def edit(tool: str, **arguments: Any) -> dict[str, Any]:

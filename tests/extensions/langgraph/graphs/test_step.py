@@ -336,10 +336,6 @@ def test_a_node_that_fails_is_tried_again_and_those_before_it_are_not(graph_orde
     assert EFFECTS == {"a": 1, "b": 2}
 
 
-# -- stops
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The database is asked at each superstep whether to stop."""
@@ -367,10 +363,6 @@ def test_a_cancelled_run_begins_no_further_superstep(graph_order, ana, quick_loo
     assert order.latest_run.status == "cancelled"
     assert EFFECTS == {"a": 1}
     assert GraphCheckpoint.objects.count() == 2, "nor does the graph write what it did since"
-
-
-# -- its own checkpoints
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_graphs_checkpoints_stand_in_the_history_of_the_run(graph_order, ana, page, api):
@@ -473,10 +465,6 @@ def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, an
     assert "b" not in EFFECTS
 
 
-# -- templates
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("config", "field", "words"),
     [
@@ -544,10 +532,6 @@ def test_a_graph_whose_checkpoints_are_gone_does_not_begin_anew(graph_order, ana
     GraphThread.objects.get().namespaces.all().delete()
     assert answer(order, ana, **said("yes")).latest_run.failure_code == "graph_lost"
     assert fresh(order).status == "failed"
-
-
-# -- accidents
-# --------------------------------------------------------------------------------------------------
 
 
 class Deaths:

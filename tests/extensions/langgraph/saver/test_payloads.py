@@ -34,10 +34,6 @@ from tests.extensions.langgraph.saver.saving import saver as saver
 __all__ = ["file_database"]
 
 
-# -- what may be in a payload
-# --------------------------------------------------------------------------------------------------
-
-
 @dataclasses.dataclass
 class Mine:
     number: int
@@ -117,10 +113,6 @@ def test_an_encrypting_serializer_keeps_values_from_whoever_looks(owner):
             put(saver, {"a": Mine(1)})
 
 
-# -- damage
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("what", ["checkpoint", "blob", "blob gone", "unpacked"])
 def test_damage_is_found_and_nothing_resumed(saver, what):
     """F24: never a silent fresh start."""
@@ -140,10 +132,6 @@ def test_damage_is_found_and_nothing_resumed(saver, what):
         saver.get_tuple(config())
     with pytest.raises(CheckpointDamaged, match="ckpt_"):
         store.load(last)
-
-
-# -- small parts
-# --------------------------------------------------------------------------------------------------
 
 
 json_like = st.recursive(

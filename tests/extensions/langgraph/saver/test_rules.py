@@ -29,10 +29,6 @@ from tests.extensions.langgraph.saver.saving import saver as saver
 __all__ = ["file_database"]
 
 
-# -- rules the kit does not know
-# --------------------------------------------------------------------------------------------------
-
-
 def test_pending_writes_come_in_the_order_of_live_execution(saver):
     at = put(saver, {})
     saver.put_writes(at, [("a", 1), ("a", 2)], "task 1", "~2")
@@ -168,10 +164,6 @@ def test_prune_refuses_what_it_does_not_know(saver):
         saver.prune(["t"], strategy="keep_most")
 
 
-# -- whose threads
-# --------------------------------------------------------------------------------------------------
-
-
 def test_two_owners_may_use_the_same_name_and_never_meet(saver, owner):
     zoe = User.objects.create_user("zoe")
     put(saver, {"a": "ana's"}, run_id="r")
@@ -186,10 +178,6 @@ def test_two_owners_may_use_the_same_name_and_never_meet(saver, owner):
     theirs.delete_thread("t")
     assert values(saver) == {"a": "ana's"}
     assert [found.config["configurable"]["thread_id"] for found in theirs.list(None)] == ["u"]
-
-
-# -- threads, connections, transactions
-# --------------------------------------------------------------------------------------------------
 
 
 def serving() -> list[str]:

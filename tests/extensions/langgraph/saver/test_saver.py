@@ -56,10 +56,6 @@ def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedPro
     )
 
 
-# -- the kit
-# --------------------------------------------------------------------------------------------------
-
-
 def test_all_nine_capabilities_are_detected_and_passed(owner, capsys):
     """S2-27: LangGraph's kit, not by its own word FULL but capability by capability."""
     results = conformance.run(owner)
@@ -76,10 +72,6 @@ def test_the_report_counts_a_capability_that_is_not_detected(capsys):
     }
     assert not conformance.report(results)
     assert "8/9" in capsys.readouterr().out
-
-
-# -- the two examples of S1
-# --------------------------------------------------------------------------------------------------
 
 
 def steps_one_to_three(saver: Any) -> Any:
@@ -159,10 +151,6 @@ def test_new_input_to_an_interrupted_graph_is_a_turn_and_its_state_may_be_update
     assert graph.invoke(None, with_thread_id("b"))["log"] == ["step1", "step2", "new", "step3"]
 
 
-# -- stopping and going on
-# --------------------------------------------------------------------------------------------------
-
-
 def test_a_graph_killed_between_nodes_goes_on_in_another_process(saver, tmp_path):
     """S2-30, S2-32, S2-33: one process asks, one answers and is killed with -9 in node c, one goes
     on; what one asks elsewhere is seen and answered here.
@@ -231,10 +219,6 @@ def test_every_durability_ends_in_the_same_state(saver, durability):
     assert graph.get_state(at()).values == {"log": ["in", "a", "b", "c"], "answers": ["yes"]}
 
 
-# -- time travel
-# --------------------------------------------------------------------------------------------------
-
-
 def test_history_is_whole_and_newest_first(saver):
     graph = graphs.looping(saver)
     graph.invoke({"log": ["in"]}, at())
@@ -279,10 +263,6 @@ def test_replaying_from_a_checkpoint_runs_only_what_comes_after_it(saver):
     graph.invoke(Command(resume="yes"), at())
     before_c = next(state for state in graph.get_state_history(at()) if state.next == ("c",))
     assert graph.invoke(None, before_c.config)["log"] == ["in", "a", "b", "c"]
-
-
-# -- seen as Waystation's own
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_graphs_checkpoints_are_the_threads_checkpoints(saver, owner):
@@ -369,10 +349,6 @@ def test_values_that_are_no_json_are_described(saver):
     assert shown[6] == "nul\N{REPLACEMENT CHARACTER}"
 
 
-# -- delta channels
-# --------------------------------------------------------------------------------------------------
-
-
 def extend(state: list[str], writes: list[list[str]]) -> list[str]:
     return [*state, *(item for write in writes for item in write)]
 
@@ -455,10 +431,6 @@ def test_types_that_a_graphs_schema_names_are_taken_as_by_langgraphs_own_savers(
     assert again.get_state(at()).values == {"notes": [Note("one"), Note("two")]}
     with pytest.raises(PayloadRefused, match=r"(Note|Mood).*Name it in the graph's schema"):
         saver.get_tuple(at())  # without the graph nothing says so
-
-
-# -- what stays small, and what goes
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_list_that_grows_costs_its_new_items(saver):
