@@ -188,7 +188,7 @@ def test_a_question_of_the_step_that_nobody_can_approve_does_not_stand_for_its_r
 
     script(draft=back)
     run = play(flow(pause_after=True)).answer()
-    assert (run.question.title, PAID) == ("Waiting for an answer after Draft", [])
+    assert (run.question.title, PAID) == ("Approve Draft?", [])
 
 
 # -- a step that may pass
