@@ -436,7 +436,7 @@ def test_an_effect_that_needs_no_approval_says_so(script):
 def test_the_invariants_find_a_step_that_was_left_without_its_question(script, monkeypatch):
     from runs.workflows import sequence
 
-    def conclude(steps, name, outcome):  # as it was
+    def conclude(steps, name, outcome, **_):  # as it was
         return Go(update=outcome.update, to=outcome.to or "between")
 
     script(
