@@ -50,6 +50,8 @@ class Question:
     id: str
     step: str
     title: str
+    summary: str
+    """What a row of the inbox says beside the title."""
     content: str
     """Markdown."""
     patch: str
@@ -377,6 +379,7 @@ def _question(pause: Pause) -> Question:
         id=pause.shown_id,
         step=pause.step,
         title=pause.question,
+        summary=pause.summary,
         content=pause.content,
         patch=get_blob(pause.patch_digest).decode() if pause.patch_digest else "",
         facts=dict(pause.facts),

@@ -44,7 +44,7 @@ from runs.engine.workers.shutdown import stopping
 from runs.models import Run, WorkLimit
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
-from runs.workflows.base import Done, Gather, Go, Sleep, StepFailed, Stopped
+from runs.workflows.base import Done, Gather, Go, Outcome, Sleep, StepFailed, Stopped
 from runs.workflows.registry import find
 from runs.workflows.reviews.rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
@@ -264,7 +264,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
         if joined is None:
             return None
         step = _frozen(held)
-        outcome = results.parse(held, sequence.conclude(held.steps, step["name"], joined))
+        outcome = results.parse(held, _conclude(held, step, joined))
         return interruptions.after(held.run, step, outcome)
     except (*record.KNOWN, sequence.UnknownName) as error:
         return error
@@ -277,7 +277,7 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
             function = find(step["function"], step.get("function_version", 1))
             body = partial(bodies.call, partial(function, held.state, opened))
             outcome = time_limit.call(held, step.get("timeout"), body)
-        answer = sequence.conclude(held.steps, step["name"], held.scrub(outcome))
+        answer = _conclude(held, step, held.scrub(outcome))
         return interruptions.after(held.run, step, results.parse(held, answer))
     except (Stopped, store.StoreUnavailable):
         raise
@@ -286,6 +286,11 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
             raise  # of the engine's own database, in `context.log` and the like: no step has failed
         _log_failure(held, step, error)
         return error
+
+
+def _conclude(held: ClaimedRun, step: FrozenStep, outcome: Outcome) -> Outcome:
+    given = held.told.input if "question" in step else None
+    return sequence.conclude(held.steps, step["name"], outcome, given=given)
 
 
 def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:

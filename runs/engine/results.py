@@ -20,7 +20,10 @@ from runs.workflows.reviews import rules
 Result = Go | Done | Gather | Sleep | CheckedAsk
 """A step's answer that can be recorded; of a Sleep `until` is the time it ends."""
 
-TEXTS = ("question", "phase", "otherwise", "prompt_id", "into", "content", "patch", "pass_review")
+TEXTS = (
+    "question", "phase", "otherwise", "prompt_id", "into", "content", "patch", "pass_review",
+    "title", "summary",
+)  # fmt: skip
 """Parts of answers, and of what reviewers are shown, that are texts."""
 NAMED: dict[str, type | tuple[type, ...]] = {
     "actions": str, "labels": str, "facts": (str, int, float), "known": object,

@@ -782,6 +782,7 @@ class PauseOut(TypedDict):
     step: str
     pause_phase: str
     question: str
+    summary: str
     pause_content: str
     patch: str | None
     facts: dict[str, Any]
@@ -827,6 +828,7 @@ class PauseStateOut(TypedDict):
     step: str
     pause_phase: str
     question: str
+    summary: str
     pause_content: str
     patch: str | None
     facts: dict[str, Any]

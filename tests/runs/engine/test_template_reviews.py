@@ -188,7 +188,7 @@ def test_a_question_of_the_step_that_nobody_can_approve_does_not_stand_for_its_r
 
     script(draft=back)
     run = play(flow(pause_after=True)).answer()
-    assert (run.question.title, PAID) == ("Waiting for an answer after Draft", [])
+    assert (run.question.title, PAID) == ("Approve Draft?", [])
 
 
 PASSING = "the amount is under 200"
@@ -424,7 +424,7 @@ def test_an_effect_that_needs_no_approval_says_so(script):
 def test_the_invariants_find_a_step_that_was_left_without_its_question(script, monkeypatch):
     from runs.workflows import sequence
 
-    def conclude(steps, name, outcome):  # as it was
+    def conclude(steps, name, outcome, **_):  # as it was
         return Go(update=outcome.update, to=outcome.to or "between")
 
     script(
