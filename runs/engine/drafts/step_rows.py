@@ -290,7 +290,7 @@ def pause(
     )
 
 
-def _is_brief(question: Question, shown: Mapping[str, Any]) -> bool:
+def _is_brief(question: CheckedAsk, shown: Mapping[str, Any]) -> bool:
     """Whether nothing is decided that a row has no room for."""
     more = (shown["patch"], shown["effects"], question.calls, question.required_inputs)
     return not any(more) and len(shown["facts"]) <= FACTS_OF_A_ROW
