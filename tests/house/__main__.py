@@ -1,17 +1,17 @@
-"""`python -m tests.house`, part of `make check`: the rules for documents and for modules."""
+"""`python -m tests.house`, part of `make check`: the rules for documents, modules and templates."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from tests.house import documents, modules
+from tests.house import documents, modules, templates
 
 ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    found = [*documents.problems(ROOT), *modules.problems(ROOT)]
+    found = [*documents.problems(ROOT), *modules.problems(ROOT), *templates.problems(ROOT)]
     for line in found:
         print(line, file=sys.stderr)
     if found:
