@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import documents, modules, prose, source
+from tests.house import documents, modules, prose, source, templates
 from tests.house.markdown import Page
 
 pytestmark = pytest.mark.one_database
@@ -26,6 +26,24 @@ def test_the_documents_are_true():
 def test_docstrings_and_comments_are_true():
     """Before, they named what had moved, and a new wrapping had broken their examples."""
     assert prose.problems(ROOT) == []
+
+
+def test_every_line_of_a_template_can_be_read():
+    """Before, 821 of 3 039 lines were longer, the longest 1 349 characters."""
+    assert list(templates.problems(ROOT)) == []
+
+
+def test_a_line_of_a_template_that_is_too_long_is_named(tmp_path):
+    long = f"<p>{'é' * templates.LONGEST}</p>"
+    fitting = "é" * templates.LONGEST
+    write(tmp_path, "templates/hitl/page.html", f"<h1>A page</h1>\n{long}\n{fitting}\n")
+    write(tmp_path, "extensions/chat/templates/chat/_card.html", f"{fitting}\n{fitting}!\n")
+    found = list(templates.problems(tmp_path))
+    assert [line.partition(" ")[0] for line in found] == [
+        "templates/hitl/page.html:2:",
+        "extensions/chat/templates/chat/_card.html:2:",
+    ]
+    assert all("blocktranslate trimmed" in line for line in found)
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def test_while_a_run_works_the_page_says_processing_and_takes_no_input(page, thr
         (EventKind.STREAMING_CHUNK, {"content": "rch</div>"}),
     )
     shown = text(page.get(url(thread)))
-    assert re.search(r"Processing\.\.\. <span>\(Loop 1\)</span>", shown)
+    assert re.search(r"Processing\.\.\.\s+<span>\(Loop 1\)</span>", shown)
     assert "Let me **search&lt;/div&gt;" in shown
     assert "Running" in shown.split('data-call="c9"')[1].split("</details>")[0]
     assert "Loop 1 of 5" in shown

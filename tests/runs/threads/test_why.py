@@ -102,7 +102,8 @@ HOLDS_NOTHING_BACK: dict[type[Model], set[str]] = {
     },
     Pause: {
         "approvals", "bare", "calls", "changed_at", "checkpoint", "closed_at", "comments",
-        "brief", "content", "content_digest", "delegations", "deliveries", "early_answers", "effects",
+        "brief", "content", "content_digest", "delegations", "deliveries", "early_answers",
+        "effects",
         "extendable_until", "facts", "id", "known", "labels", "links", "max_revisions", "next_at",
         "patch_digest", "presences", "reminded", "required_inputs", "revision", "risk_rank",
         "snoozes", "step", "summary", "told", "ways",
