@@ -28,6 +28,8 @@ NUMBER = re.compile(r"\bS[0-4]-\d+|\b[CFP]\d{1,2}\b(?!-)|\bSPEC\b|\bS[0-4]\b")
 """The number of a requirement, of a promise, or of a document."""
 NO_NAME = re.compile(r".*\.(?:\d+|css|html|internal|js|json|md|org|py|ya?ml)")
 """Files, hosts and places in lists, which look like names."""
+VARIABLES = {"graph"}
+"""Names in examples that are modules' too."""
 RAISES = re.compile(r"\b[Rr]aises? ((?:\w+\.)*[A-Z]\w*[a-z]\w*)\b(?!\.\w)")
 LIBRARIES = {"IntegrityError", "ValidationError"}
 """Exceptions of Django that a docstring may name without an import."""
@@ -123,8 +125,12 @@ def leads(root: Path, place: str, dotted: str) -> bool:
     own = place.removesuffix(".py").replace("/", ".")
     if source.exists(root, f"{own}.{first}"):
         return source.exists(root, f"{own}.{dotted}")
-    modules = _modules(root).get(first, [])
-    return not modules or any(source.exists(root, f"{module}.{rest}") for module in modules)
+    namesakes = _modules(root).get(first, [])
+    return (
+        not namesakes
+        or first in VARIABLES
+        or any(source.exists(root, f"{module}.{rest}") for module in namesakes)
+    )
 
 
 @cache
