@@ -489,5 +489,5 @@ def _ask(
         report=report,
         phase=phase,
         required_inputs=required,
-        actions_without_input=["reject"],
+        answers_without_input=["reject"],
     )

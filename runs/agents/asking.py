@@ -100,7 +100,7 @@ def a_question(
     return Ask(
         question=title,
         actions={ANSWER: back} if options else {APPROVE: back, ANSWER: back},
-        actions_without_input=() if options else (APPROVE,),
+        answers_without_input=() if options else (APPROVE,),
         labels={ANSWER: "Send answer"},
         report=Report(
             content="\n\n".join(

@@ -73,7 +73,7 @@ def parse(ask: Ask, rules: Review) -> CheckedAsk:
         prompt_id=prompt_of(ask),
         calls=calls,
         required_inputs=inputs,
-        bare=[*ask.actions_without_input, *([APPROVE] if calls else [])],
+        bare=[*ask.answers_without_input, *([APPROVE] if calls else [])],
         review=limited(ask, review),
         outside=asked_outside(review, calls, ask.actions, ask.outside),
         approves=[action for action in sequence.approving(ask) if action != APPROVE],
@@ -179,11 +179,11 @@ def limited(ask: Ask, review: Review) -> Review:
     if ask.otherwise and (
         ask.otherwise not in ask.actions
         or ask.otherwise in RESERVED
-        or (ask.required_inputs and ask.otherwise not in ask.actions_without_input)
+        or (ask.required_inputs and ask.otherwise not in ask.answers_without_input)
     ):
         raise _bad_limit(
             "`otherwise` names one of the question's actions and, where data is asked for, one of "
-            f"`actions_without_input`, and none of {', '.join(sorted(RESERVED))}"
+            f"`answers_without_input`, and none of {', '.join(sorted(RESERVED))}"
         )
     if review.get("deadline", {}).get("outcome") == "escalate":
         raise _bad_limit("the step's rules escalate at a deadline of their own")

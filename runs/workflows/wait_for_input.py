@@ -110,7 +110,7 @@ def wait_for_event(
         question=question or f"Waiting for {name.replace('_', ' ')}",
         actions={ANSWER: to, **({} if otherwise is None else {TIMED_OUT: otherwise})},
         labels={ANSWER: "It happened", TIMED_OUT: "Go on without it"},
-        actions_without_input=[] if otherwise is None else [TIMED_OUT],
+        answers_without_input=[] if otherwise is None else [TIMED_OUT],
         required_inputs=schema_of(data) if data else {},
         report=report or Report(content=""),
         update=update or {},

@@ -247,7 +247,7 @@ def question(
         required_inputs=_object(
             {"type": "string", "title": "Your answer", "minLength": 1, "maxLength": SHOWN}
         ),
-        actions_without_input=[APPROVE, REJECT],
+        answers_without_input=[APPROVE, REJECT],
         kind="approval",
         **common,
     )

@@ -161,7 +161,7 @@ class Ask:
     not leaves the question open."""
     known: Mapping[str, Any] = field(default_factory=dict)
     """What the form begins with."""
-    actions_without_input: Sequence[str] = ()
+    answers_without_input: Sequence[str] = ()
     """Answers that bring no data all the same, such as a refusal."""
     calls: Sequence[Call] = ()
     """Tool calls that the answer decides one by one; then `answer` is among the actions, and
@@ -187,7 +187,7 @@ class Ask:
     its rules say."""
     otherwise: str = ""
     """The action that is taken when `within` is over and nobody has answered: one that brings no
-    data, so it is among `actions_without_input` too; "" lets the question expire."""
+    data, so it is among `answers_without_input` too; "" lets the question expire."""
     prompt_id: str = ""
     """What programs answer it under (`promptId`), beside its own id: up to 200 letters, digits and
     `. _ : ~ @ = + -`.

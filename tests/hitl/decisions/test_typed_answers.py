@@ -416,7 +416,7 @@ def refusable(state, context):
         report=Report(content=""),
         phase=REASON,
         required_inputs=SUPPLIER,
-        actions_without_input=["reject"],
+        answers_without_input=["reject"],
     )
 
 

@@ -189,7 +189,7 @@ def test_data_is_not_dropped_by_an_answer_that_takes_none(order_that, ana):
         ways = {"approve": context.step, "reject": context.step}
         more: dict[str, Any] = {
             "required_inputs": DATA,
-            "actions_without_input": ["reject"],
+            "answers_without_input": ["reject"],
             "labels": {"reject": "Reject"},
         }
         return Ask(
