@@ -166,6 +166,8 @@ def use(
     place = _place()
     usual = _known(place, use, unknown)
     _check_on_change(on_change, place)
+    _check_keys("retry", [retry] if retry is not None else [], RetryPolicy, place)
+    _check_keys("choices", choices, Choice, place)
     function = _name_of(step, place)
     name = name or function.rpartition(".")[2]
     options: dict[str, Any] = {"name": name, "step_type": step_type or name}
@@ -336,6 +338,21 @@ def _name_of(step: Step | str, place: str) -> str:
 def _used(steps: Iterable[StepUse | Step], place: str) -> Iterator[StepUse]:
     for step in steps:
         yield step if isinstance(step, StepUse) else use(step)
+
+
+def _check_keys(keyword: str, given: Sequence[Any], kind: Any, place: str) -> None:
+    """Refuse objects of a keyword that lack a key, or have one that nobody reads."""
+    for values in given:
+        known = kind.__annotations__
+        if not isinstance(values, Mapping):
+            raise WorkflowInvalid(place, f"{keyword}: {values!r:.60} is no object.")
+        for name in values:
+            if name not in known:
+                raise WorkflowInvalid(
+                    place, f"{keyword}: {refusals.unknown('key', str(name), known)}"
+                )
+        for name in sorted(kind.__required_keys__ - values.keys()):
+            raise WorkflowInvalid(place, f"{keyword}: {name!r} is missing.")
 
 
 def _check_on_change(policy: str | None, place: str) -> None:
