@@ -116,7 +116,17 @@ CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
 and are still read.
 """
 
-WAYSTATION_EXTENSIONS = env.items("WAYSTATION_EXTENSIONS")
+WAYSTATION_EXTENSIONS = env.items(
+    "WAYSTATION_EXTENSIONS",
+    ",".join(
+        (
+            "mail_replies",
+            "slack",
+            "teams",
+            "telegram",
+        )
+    ),
+)
 """What is switched on beside the core: names of packages of `extensions`. Empty: the core alone."""
 
 INSTALLED_APPS = [
@@ -390,7 +400,7 @@ CELERY_TASK_QUEUES = [
 """`control` is the sweep's, `outbound` is for what is sent to people and systems;
 a template's step says `steps` or `agents`, which is for those that take minutes."""
 CELERY_TASK_ROUTES = {
-    "hitl.tasks.read_mailbox": {"queue": "outbound"},
+    "extensions.mail_replies.tasks.read_mailbox": {"queue": "outbound"},
     "hitl.tasks.deliver": {"queue": "outbound"},
     "runs.tasks.order_rounds": {"queue": "control"},
     "runs.tasks.sweep": {"queue": "control"},
@@ -404,9 +414,9 @@ CELERY_BEAT_SCHEDULE = {
     },
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
 }
-if WAYSTATION_REPLY_MAILBOX is not None:
+if WAYSTATION_REPLY_MAILBOX is not None and "mail_replies" in WAYSTATION_EXTENSIONS:
     CELERY_BEAT_SCHEDULE["read-mailbox"] = {
-        "task": "hitl.tasks.read_mailbox",
+        "task": "extensions.mail_replies.tasks.read_mailbox",
         "schedule": steady.Every(30.0),
     }
 

@@ -1,0 +1,1 @@
+"""What stands beside the core, each extension with tests of its own."""
