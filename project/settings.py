@@ -6,14 +6,11 @@ docs/reference/settings.md lists them. Those that the apps themselves need have 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import secrets
 import sys
 from pathlib import Path
 
 from csp.constants import NONE, SELF
-from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Exchange, Queue
 
@@ -65,34 +62,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = max(
 """Django's own limit knows no addresses; `hitl.http.incoming` does, and comes first."""
 
 
-def _secret_key() -> str:
-    """SECRET_KEY, or for the embedded default a key made once and kept in the data folder."""
-    if key := env.text("SECRET_KEY"):
-        return key
-    if WAYSTATION_EMPTY:
-        return secrets.token_urlsafe(50)
-    path = env.folder(WAYSTATION_DATA) / "secret_key"
-    try:
-        if path.exists() and (key := path.read_text()):
-            return key
-        # processes that start at the same moment agree on one; whoever died here left it empty
-        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            key = file.read()
-            if not key:
-                key = secrets.token_urlsafe(50)
-                file.write(key)
-                file.flush()
-                os.fsync(file.fileno())
-            return key
-    except OSError as error:
-        raise ImproperlyConfigured(
-            f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA."
-        ) from error
-
-
 DEBUG = env.flag("DEBUG")
-SECRET_KEY = _secret_key()
+SECRET_KEY = env.text("SECRET_KEY") or env.secret_key(WAYSTATION_DATA, empty=WAYSTATION_EMPTY)
 ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
 HTTPS = env.flag("HTTPS")

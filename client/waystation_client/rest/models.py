@@ -1671,7 +1671,7 @@ CatchUpEnum = Literal["latest", "all", "none"]
 
 ChangeOutKindEnum = Literal["added", "removed", "changed"]
 
-ChannelEnum = Literal["email", "apprise", "slack", "webhook"]
+ChannelEnum = Literal["email", "apprise", "slack", "telegram", "webhook"]
 
 CheckpointStatusEnum = Literal["active", "pending_input", "completed", "failed", "cancelled"]
 
@@ -1792,6 +1792,7 @@ ViaEnum = Literal[
     "mail",
     "slack",
     "teams",
+    "telegram",
     "mcp",
     "langgraph",
     "policy",
