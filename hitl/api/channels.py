@@ -21,6 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints.database import clock
+from hitl.api import unknown
 from hitl.api.inbound import MARK, BySource
 from hitl.channels import protocol, receiving, registry
 from hitl.channels.protocol import Channel, SignedRequest
@@ -110,11 +111,12 @@ def _json(body: bytes) -> Any:
 
 
 def routes() -> list[URLPattern]:
-    """The addresses of the channels that are switched on."""
-    return [
+    """The addresses of the channels that are switched on, and a 404 for all others."""
+    doors = [
         path(f"channels/{channel.name}", _door(channel).as_view())
         for channel in registry.channels()
     ]
+    return [*doors, path("channels/<slug:name>", unknown.NoSuchChannel.as_view())]
 
 
 def _door(channel: Channel) -> type[ChannelDoor]:

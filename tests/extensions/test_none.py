@@ -65,7 +65,7 @@ def test_with_none_switched_on_pages_and_messages_say_nothing_of_them(
     browser = Client()
     browser.force_login(ben)
     page = browser.get("/notifications/").content.decode()
-    assert "Chat accounts" not in page and "with buttons" not in page
+    assert "Chat accounts" not in page and ", with buttons" not in page
     assert browser.get("/notifications/chats").status_code == 404
     assert list(setup.channels()) == []
     relay()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from checkpoints.state import codec
 from hitl.channels import accounts
 from hitl.decisions import services
 from hitl.decisions.services import Answer
@@ -21,7 +23,6 @@ from runs.workflows.wait_for_input import wait_for_input
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
-from tests.extensions.telegram import bot as telegram
 from tests.extensions.telegram.bot import (
     BEN,
     CHAT,
@@ -203,7 +204,7 @@ def test_a_group_is_nobody(bot, paused, ben):
         service="telegram", team="telegram", account=str(GROUP), user=ben
     )  # somebody had a group connected as if it were a person
     before = rows()
-    as_group = {"sender_chat": {"id": GROUP}, "from": anonymous}
+    as_group: dict[str, Any] = {"sender_chat": {"id": GROUP}, "from": anonymous}
     assert write("approve", chat=GROUP, **as_group) == {}
     update = pressed(bot.buttons()["Approve"], chat=GROUP)
     update["callback_query"]["from"] = anonymous
@@ -251,7 +252,7 @@ def test_what_cannot_be_seen_whole_is_answered_by_its_link(bot, paused, ben_ther
     assert len(sent.encode("utf-16-le")) <= 8192
     if change != "astral":
         pause = Pause.objects.get()
-        data = f"{pause.shown_id.removeprefix('pse_')}.1.{telegram.channel.codec.digest('approve')}"
+        data = f"{pause.shown_id.removeprefix('pse_')}.1.{codec.digest('approve')}"
         assert "Answer on its page" in press(data[:41])["text"]
     assert not Decision.objects.exists()
 
