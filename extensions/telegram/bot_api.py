@@ -5,7 +5,6 @@ The token stands in every URL, so no error and no log line repeats one.
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +18,7 @@ TEXT, ALERT = 4096, 200  # units of UTF-16 of a message, and of what a press bri
 FIXED = re.compile(r"message can't be edited|message to edit not found|MESSAGE_ID_INVALID")
 
 
-def call(method: str, body: dict[str, Any]) -> Mapping[str, Any] | None:
+def call(method: str, body: dict[str, Any]) -> Any:
     """Call a method; gives its result, None of a message that is too old to change, or deleted.
 
     Raises AddressRefused where that is of no use, CannotReach where it may be later.
@@ -31,7 +30,7 @@ def call(method: str, body: dict[str, Any]) -> Mapping[str, Any] | None:
     kind = {"Content-Type": "application/json", "User-Agent": "Waystation"}
     reply = addresses.exchange("POST", target, address, kind, body=json.dumps(body).encode())
     try:
-        told = at({"told": json.loads(reply.body)}, "told")
+        told = at(json.loads(reply.body))
     except ValueError:
         told = {}
     why = text(told, "description", most=200).replace(token, "…")

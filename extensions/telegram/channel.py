@@ -54,18 +54,15 @@ class Telegram(protocol.PostingChannel):
         secret, given = settings.WAYSTATION_TELEGRAM_SECRET, request.headers.get(HEADER, "")
         if not secret or not hmac.compare_digest(secret.encode(), given.encode()):
             raise protocol.Unsigned("This has not the webhook's secret token. Nothing was done.")
-        update = at({"update": request.json()}, "update")
+        update = at(request.json())
         pressed, written = at(update, "callback_query"), at(update, "message")
         sender = at(pressed or written, "from")
         is_person = sender.get("is_bot") is False and "sender_chat" not in written
         is_alone = text(written, "chat", "type") == "private"
         command = COMMAND.fullmatch(text(written, "text").strip()) if is_alone else None
-        return InboundMessage(
-            Sender("telegram", str(sender.get("id"))[:20] if is_person else ""),
-            update,
-            command[1] if command else None,
-            f"{update.get('update_id')}:{text(pressed, 'id')}" if pressed else "",
-        )
+        who = str(sender.get("id"))[:20] if is_person else ""
+        key = f"{update.get('update_id')}:{text(pressed, 'id')}" if pressed else ""
+        return InboundMessage(Sender("telegram", who), update, command and command[1], key)
 
     def take(self, message: InboundMessage, by: User | None) -> Given | None:
         pressed = at(message.body, "callback_query")

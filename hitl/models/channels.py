@@ -43,10 +43,10 @@ class ChatAccount(models.Model):
 
     service = models.CharField(max_length=16, choices=service_choices)
     team = models.CharField(
-        max_length=100, help_text="Slack's id of the workspace (T…), or Teams' of the tenant."
+        max_length=100, help_text="The service's id of the workspace or tenant, such as T…."
     )
     account = models.CharField(
-        max_length=200, help_text="The service's id of the user, such as U… of Slack; not a name."
+        max_length=200, help_text="The service's id of the user, such as U…; not a name."
     )
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="chat_accounts")
     made_at = MadeAtField()
