@@ -13,9 +13,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from django.db import models
+
 from checkpoints.export import sections
 from checkpoints.export.sections import Section
-from checkpoints.models import CheckpointStatus, EventKind
+from checkpoints.models import CheckpointStatus, EventKind, JsonTextField
 
 FORMAT = "waystation-thread"
 VERSION = 4
@@ -38,6 +40,15 @@ COUNT: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": MAX_NUMBER}
 
 def text(most: int | None = None) -> dict[str, Any]:
     return {"type": "string", **({"maxLength": most} if most is not None else {})}
+
+
+def of_column(model: type[models.Model], name: str) -> dict[str, Any]:
+    """What a document holds of a column that it takes as it is."""
+    column = model._meta.get_field(name)
+    if isinstance(column, JsonTextField):
+        return LIST if column.default is list else OBJECT
+    assert isinstance(column, models.Field)
+    return COUNT if isinstance(column, models.IntegerField) else text(column.max_length)
 
 
 def shown(prefix: str, *, null: bool = False) -> dict[str, Any]:

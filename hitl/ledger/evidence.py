@@ -17,13 +17,7 @@ from checkpoints.state import codec
 from hitl.models import Decision
 from runs.models import Pause
 
-SHOWN = (
-    "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest",
-    "revision", "max_revisions", "ways", "labels",
-    "required_inputs", "known", "bare", "calls", "attempts", "refined", "review", "stage",
-    "outside",
-)  # fmt: skip
-"""Columns of a pause that its card shows, or that say what may be answered."""
+SHOWN = (*Pause.CARD, "review", "stage")
 
 
 class Missing(Exception):

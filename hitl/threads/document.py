@@ -19,6 +19,7 @@ from checkpoints.export.schema import (
     TIME,
     TIME_OR_NULL,
     listed,
+    of_column,
     one_of,
     record,
     shown,
@@ -30,12 +31,7 @@ from checkpoints.models import Checkpoint, Thread
 from hitl.models import Comment, Decision, Vote
 from runs.models import Pause, Run
 
-PAUSE = (
-    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects",
-    "content_digest", "revision", "max_revisions",
-    "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
-    "outside",
-)  # fmt: skip
+PAUSE = ("status", "patch_digest", *Pause.CARD)
 DECISION = (
     "action", "feedback", "payload", "edited_content", "external", "via", "revision",
     "content_digest", "votes", "evidence", "by_name",
@@ -112,26 +108,10 @@ PAUSE_ROW = record(
         "id": shown("pse"),
         "run_id": shown("run"),
         "checkpoint_id": shown("ckpt"),
-        "step": text(100),
-        "phase": text(64),
-        "status": one_of("open", "answered", "cancelled", "expired"),
-        "question": text(300),
-        "content": text(),
-        "patch_digest": DIGEST_OR_EMPTY,
-        "facts": LIST,
-        "effects": LIST,
+        **{name: of_column(Pause, name) for name in Pause.CARD},
         "content_digest": DIGEST,
-        "revision": COUNT,
-        "max_revisions": COUNT,
-        "ways": OBJECT,
-        "labels": OBJECT,
-        "required_inputs": OBJECT,
-        "known": OBJECT,
-        "bare": LIST,
-        "kind": text(16),
-        "calls": LIST,
-        "attempts": COUNT,
-        "refined": text(),
+        "status": one_of("open", "answered", "cancelled", "expired"),
+        "patch_digest": DIGEST_OR_EMPTY,
         "opened_at": TIME,
         "closed_at": TIME_OR_NULL,
         "outside": {

@@ -1,1 +1,1 @@
-"""What stands beside the core, each extension with tests of its own."""
+"""What is switched on beside the core, each at its real work."""

@@ -121,6 +121,14 @@ FAULTS = [
         "P5",
     ),
     Fault(
+        "what is for this machine alone is open to who comes by a proxy",
+        "hitl/http/clients.py",
+        "    if forwarded and not settings.NUM_PROXIES:\n        return False\n",
+        "",
+        ("tests/extensions/langgraph/api/test_near.py",),
+        "F4",
+    ),
+    Fault(
         "a bot's webhook takes what anybody sends",
         TELEGRAM,
         "        if not secret or not hmac.compare_digest(secret.encode(), given.encode()):\n",

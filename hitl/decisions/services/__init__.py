@@ -11,7 +11,7 @@ from hitl.decisions.errors import (
     RevisionMismatch,
     SeveralQuestions,
 )
-from hitl.decisions.services.pauses import check_open, decide, decide_all
+from hitl.decisions.services.pauses import Judged, check_open, decide, decide_all, judge
 from hitl.decisions.services.work_orders import (
     answer_order,
     answered_before,
@@ -35,6 +35,7 @@ __all__ = [
     "Answer",
     "AnswerInvalid",
     "DeadlinePassed",
+    "Judged",
     "NotFound",
     "NotPaused",
     "RevisionMismatch",
@@ -49,6 +50,7 @@ __all__ = [
     "find_checkpoint",
     "find_order",
     "fork",
+    "judge",
     "look_at_order",
     "open_pause",
     "open_pauses",

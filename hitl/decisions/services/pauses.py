@@ -75,6 +75,15 @@ def decide(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Decision | Vote
     return take(answer, visibility.review_context(pause_id, by))
 
 
+def judge(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Judged:
+    """Say whether `decide` would take an answer, and take nothing: for a door that asks whether
+    somebody is sure. What `take` makes of it then is judged again.
+
+    Raises as `decide`, but never for a second factor, which is asked for last.
+    """
+    return _judge(answer, visibility.review_context(pause_id, by))
+
+
 def decide_all(given: Sequence[tuple[uuid.UUID, Answer]], *, by: Actor) -> list[Decision | Vote]:
     """Record answers to several questions in one transaction: all of them, or none.
 
@@ -89,8 +98,8 @@ def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """An answer that the rules take."""
+class Judged:
+    """An answer that the rules take, and what it was judged by."""
 
     pause: Pause
     answer: Answer
@@ -101,13 +110,13 @@ class _Judged:
 def _take(given: Sequence[tuple[Answer, AnyReviewContext]]) -> list[Decision | Vote]:
     while True:  # as often as others vote meanwhile, at most once for each approval
         try:
-            return _record([_judge(answer, context) for answer, context in given])
+            return _record([_prove(_judge(answer, context)) for answer, context in given])
         except voting.VotedMeanwhile:
             for _, context in given:
                 context.look_again()
 
 
-def _judge(answer: Answer, context: AnyReviewContext) -> _Judged:
+def _judge(answer: Answer, context: AnyReviewContext) -> Judged:
     # to end work that waits is no answer; who may do that, `end_run`'s doors say
     if answer.action != CANCEL:
         scopes.check_answer()
@@ -129,11 +138,16 @@ def _judge(answer: Answer, context: AnyReviewContext) -> _Judged:
     answers.check_payload(pause, answer, asked=context.asked, by=context.by, votes=context.votes)
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
-    answer = replace(answer, factor=step_up.proven(pause, answer.action, context.by))
-    return _Judged(pause, answer, context, seat)
+    return Judged(pause, answer, context, seat)
 
 
-def _record(judged: Sequence[_Judged]) -> list[Decision | Vote]:
+def _prove(judged: Judged) -> Judged:
+    """Add the second factor by which an answer is given. Raises StepUpRequired."""
+    factor = step_up.proven(judged.pause, judged.answer.action, judged.context.by)
+    return replace(judged, answer=replace(judged.answer, factor=factor))
+
+
+def _record(judged: Sequence[Judged]) -> list[Decision | Vote]:
     recorded: list[Decision | Vote] = []
     try:
         with transaction.atomic(durable=True):
@@ -220,7 +234,7 @@ def check_open(pause: Pause) -> None:
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause))
 
 
-def _write(judged: _Judged) -> Decision | Vote:
+def _write(judged: Judged) -> Decision | Vote:
     """Close the question with a person's answer. Call inside a transaction.
 
     A vote after which others are missing stays alone.

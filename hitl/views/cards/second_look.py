@@ -7,27 +7,22 @@ dialog. Programs are asked nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 
-from checkpoints.database.people import User
-from hitl.decisions import tool_calls
-from hitl.decisions.answers import label_of, type_faults
+from hitl.decisions.answers import label_of
 from hitl.decisions.reviewers import policy
+from hitl.decisions.services import Judged
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm
 from hitl.views.cards import contents, typed
 from hitl.views.common import risk_words
 from runs.models import Pause
-from runs.states import PauseStatus
-from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE
 from runs.workflows.tool_calls import APPROVE as CALLED
 from runs.workflows.tool_calls import EDIT, REJECT, RESPOND
@@ -53,54 +48,43 @@ class SecondLook:
     """What the answer does not take along."""
 
 
+def was_seen(request: HttpRequest) -> bool:
+    """Whether the answer comes back from this page."""
+    return request.POST.get(SURE) == "yes"
+
+
 def needed(
-    request: HttpRequest,
+    judged: Judged,
     pause: Pause,
     form: DecisionForm,
     inputs: SchemaForm | CallsForm | None,
     *,
-    by: User,
+    url: str,
 ) -> SecondLook | None:
-    """What has to be asked before this answer is decided; None where nothing has, or where it will
-    be refused anyway.
+    """What has to be asked before this answer, which would be taken, is decided; None where nothing
+    has.
+
+    Args:
+        pause: the question as whoever answers is asked it.
+        url: where the answer goes to.
     """
-    answer, standing = form.cleaned_data, policy.ReviewContext(pause, by)
-    standing.wanted = request.POST.get("stage", "")
-    action = answer["action"]
-    if request.POST.get(SURE) == "yes" or pause.status != PauseStatus.OPEN or pause.overdue:
-        return None
-    if answer["revision"] not in {None, pause.revision} or (
-        policy.approves(action) and standing.refusal(action)
-    ):
-        return None
-    payload = inputs.payload if inputs is not None and pause.wants_data(action) else None
-    if not standing.votes and _is_faulty(pause, answer, payload):
-        return None  # `decide` says so, counts it, and decides nothing
-    goes_on = policy.approves(action)
-    high = goes_on and is_high(pause, payload)
-    left = typed.left_by(pause, form, inputs, standing.known, goes_on=goes_on)
+    answer = judged.answer
+    goes_on = policy.approves(answer.action)
+    high = goes_on and is_high(pause, answer.payload)
+    left = typed.left_by(pause, form, inputs, judged.context.known, goes_on=goes_on)
     if not high and not left:
         return None
-    edited = goes_on and form.edit_of(pause) is not None
     edits = typed.edits_of(pause, form, inputs) if goes_on else 0
-    label = label_of(pause, action)
+    label = label_of(pause, answer.action)
     if edits:
         label += " " + ngettext("with %(edits)s edit", "with %(edits)s edits", edits) % {
             "edits": edits
         }
-    happens = _happens(pause, action, payload) + (
-        [gettext("The next step gets the text as you edited it.")] if edited else []
-    )
-    url = reverse("hitl:decide", args=[pause.pk])
-    return SecondLook(
-        pause,
-        high,
-        _yes(label) if high else _without(label),
-        happens,
-        url,
-        about(pause),
-        left,
-    )
+    happens = _happens(pause, answer.action, answer.payload)
+    if answer.edited_content is not None:
+        happens.append(gettext("The next step gets the text as you edited it."))
+    yes = _yes(label) if high else _without(label)
+    return SecondLook(pause, high, yes, happens, url, about(pause), left)
 
 
 def from_link(
@@ -115,14 +99,9 @@ def from_link(
     no more than that page tells them.
     """
     action = form.cleaned_data["action"]
-    if request.POST.get(SURE) == "yes":
-        return None
     left = typed.left_by(pause, form, inputs, pause.known, goes_on=policy.approves(action))
-    return (
-        SecondLook(pause, False, _without(label_of(pause, action)), [], request.path, about, left)
-        if left
-        else None
-    )
+    yes = _without(label_of(pause, action))
+    return SecondLook(pause, False, yes, [], request.path, about, left) if left else None
 
 
 def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
@@ -175,21 +154,6 @@ def is_high(pause: Pause, payload: Any) -> bool:
         call["risk"] == "high"
         and given.get(call["id"], {}).get("decision") not in {REJECT, RESPOND}
         for call in pause.calls
-    )
-
-
-def _is_faulty(pause: Pause, answer: Mapping[str, Any], payload: Any) -> bool:
-    """As `services.decide` finds it, by the same rules."""
-    action = answer["action"]
-    if action in pause.review.get("reason_required", []) and not answer["feedback"].strip():
-        return True
-    if not pause.wants_data(action):
-        return False
-    given = {} if payload is None else payload
-    return bool(
-        schemas.answer_faults(pause.required_inputs, given)
-        or tool_calls.faults(pause, given)
-        or type_faults(pause, given)
     )
 
 

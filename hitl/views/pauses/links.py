@@ -1,6 +1,6 @@
 """The page behind a link in a mail.
 
-GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers (F1).
+GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers.
 """
 
 from __future__ import annotations
@@ -156,11 +156,6 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
             problem=gettext("Nothing was decided: say that it is you, by ticking the box."),
         )
     action = form.cleaned_data["action"]
-    view = pause if isinstance(by, User) else external_access.shown(pause, by.address)
-    if action in view.ways and (
-        look := second_look.from_link(request, pause, form, inputs, about=view.question)
-    ):
-        return _sealed(second_look.show(request, look), form=True)
     answer = services.Answer(
         action,
         Via.LINK,
@@ -168,7 +163,12 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
         revision=mail_link.revision,
         payload=inputs.payload if inputs and pause.wants_data(action) else None,
     )
+    view = pause if isinstance(by, User) else external_access.shown(pause, by.address)
     try:
+        if not second_look.was_seen(request):
+            services.judge(pause.pk, answer, by=by)
+            if look := second_look.from_link(request, pause, form, inputs, about=view.question):
+                return _sealed(second_look.show(request, look), form=True)
         services.decide(pause.pk, answer, by=by)
     except services.AnswerInvalid as error:
         return _form(

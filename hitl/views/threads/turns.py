@@ -136,7 +136,7 @@ def _second_look(
 ) -> second_look.SecondLook | None:
     """What is asked before a message answers a question of high risk."""
     pauses = doors.open_on(thread_id)
-    if len(pauses) != 1 or request.POST.get(second_look.SURE) == "yes":
+    if len(pauses) != 1 or second_look.was_seen(request):
         return None
     return second_look.of_message(pauses[0], text, url=request.path)
 
@@ -296,7 +296,7 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 
 
 def became(outcome: MessageOutcome) -> str:
-    """In words, what became of a message (C16)."""
+    """In words, what became of a message."""
     if outcome.how == "answered" and outcome.decision is not None:
         return str(TAKEN.get(outcome.decision.action, gettext("Taken as your answer.")))
     if outcome.how == "queued":

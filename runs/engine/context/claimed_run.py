@@ -24,7 +24,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind, Memo
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
-from checkpoints.telemetry.spans import Place
+from checkpoints.telemetry.spans import SpanRef
 from runs.engine import approvals
 from runs.engine.body_processes import endable
 from runs.engine.context import artifacts, orders, workspace
@@ -98,7 +98,7 @@ class ClaimedRun:
     """
     unasked: set[str] = field(default_factory=set)
     """The steps about which it went on without an approval, since its template does not ask."""
-    trace: Place | None = None
+    trace: SpanRef | None = None
     """The span below which its steps' spans stand, where this process makes any."""
     scrub: SecretFilter = field(default_factory=SecretFilter)
     """Takes the secrets that its steps asked for out of all that they write.
@@ -144,7 +144,9 @@ class ClaimedRun:
         """The step at hand; "" where nothing follows."""
         return self.head.node_id if self.joining else self.head.next_step
 
-    def went(self, checkpoint: Checkpoint, state: dict[str, Any], *, written: bool = True) -> None:
+    def move_on(
+        self, checkpoint: Checkpoint, state: dict[str, Any], *, written: bool = True
+    ) -> None:
         """A step is done: the next one starts from here."""
         if written:
             self.kept, self.kept_state = None, {}
@@ -240,7 +242,7 @@ class ClaimedRun:
                 # words are lost, which is told below; the effect has happened, so it is recorded
                 # first
                 unsaid = error
-        _through_trouble(lambda: self._record_once(key, value, tell, unapproved=unapproved))
+        _insist_on(lambda: self._record_once(key, value, tell, unapproved=unapproved))
         if unsaid is not None:
             raise unsaid
         # of two threads the first to record wins
@@ -374,7 +376,7 @@ class ClaimedRun:
         return secret
 
 
-def _through_trouble(work: Callable[[], None]) -> None:
+def _insist_on(work: Callable[[], None]) -> None:
     """Do what records an effect that has happened.
 
     While there is trouble with the database it is tried again, for OUTAGE: an effect

@@ -71,6 +71,36 @@ def test_a_question_of_high_risk_says_so_and_is_approved_in_two_steps(ruled, ana
     assert Decision.objects.get().action == "approve"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"revision": 7}, 409),
+        ({"content_digest": "0" * 64}, 409),
+        ({"action": "nonsense"}, 422),
+        ({"stage": "nonsense"}, 422),
+        ({"feedback": "one \0"}, 400),
+        ({"edited_content": "Another plan."}, 422),
+        ({"feedback": "x" * 20_001}, 400),
+    ],
+)
+def test_what_would_be_refused_is_refused_before_anybody_is_asked_whether_they_are_sure(
+    ruled, ana, wrong, status
+):
+    """The page judges by the rules that decide; before, it knew some of them itself."""
+    pause = pause_of(ruled({"risk": "high"}))
+    given = post(ana, pause, **({"action": "approve", "wish": "left behind"} | wrong))
+    assert given.status_code == status
+    assert "data-sure" not in given.content.decode()
+
+
+def test_to_judge_an_answer_takes_nothing(ruled, ana):
+    pause = pause_of(ruled({"risk": "high"}))
+    judged = services.judge(pause.pk, Answer("approve", Via.PAGE, revision=1), by=ana)
+    assert (judged.seat, judged.answer.action) == (ana, "approve")
+    pause.refresh_from_db()
+    assert (pause.status, pause.attempts, Decision.objects.count()) == ("open", 0, 0)
+
+
 @pytest.mark.parametrize("action", ["revise", "cancel"])
 def test_what_lets_no_run_go_on_takes_one_step(ruled, ana, action):
     assert (
