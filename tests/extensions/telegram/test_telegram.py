@@ -200,9 +200,11 @@ def test_a_group_is_nobody(bot, paused, ben):
     for text in (f"/connect {code}", f"/start@bot {code}", "approve", "hello"):
         assert write(text, chat=GROUP) == {}
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "x"}
-    ChatAccount.objects.create(
-        service="telegram", team="telegram", account=str(GROUP), user=ben
-    )  # somebody had a group connected as if it were a person
+    # a superuser had them connected as if they were a person
+    for account in (GROUP, anonymous["id"]):
+        ChatAccount.objects.create(
+            service="telegram", team="telegram", account=str(account), user=ben
+        )
     before = rows()
     as_group: dict[str, Any] = {"sender_chat": {"id": GROUP}, "from": anonymous}
     assert write("approve", chat=GROUP, **as_group) == {}
