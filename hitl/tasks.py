@@ -17,7 +17,6 @@ from django.db.models import QuerySet
 
 from checkpoints.database import clock, locks
 from checkpoints.database.rounds import RoundItem
-from hitl.channels.mail import mailbox
 from hitl.decisions import notifications, presence
 from hitl.decisions.deadlines import outcomes
 from hitl.ledger import anchors
@@ -97,14 +96,6 @@ def announce() -> None:
             accounts.drop_old()
     if Delivery.objects.due(now=clock.now()).exists():
         deliver.delay()
-
-
-@shared_task(base=Round, ignore_result=True)
-def read_mailbox() -> None:
-    """Every half a minute, where there is a mailbox; it waits for a network, so it has an entry of
-    its own.
-    """
-    mailbox.read(seconds=SECONDS)
 
 
 @shared_task(base=Round, ignore_result=True)

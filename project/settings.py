@@ -6,14 +6,11 @@ docs/reference/settings.md lists them. Those that the apps themselves need have 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import secrets
 import sys
 from pathlib import Path
 
 from csp.constants import NONE, SELF
-from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Exchange, Queue
 
@@ -65,34 +62,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = max(
 """Django's own limit knows no addresses; `hitl.http.incoming` does, and comes first."""
 
 
-def _secret_key() -> str:
-    """SECRET_KEY, or for the embedded default a key made once and kept in the data folder."""
-    if key := env.text("SECRET_KEY"):
-        return key
-    if WAYSTATION_EMPTY:
-        return secrets.token_urlsafe(50)
-    path = env.folder(WAYSTATION_DATA) / "secret_key"
-    try:
-        if path.exists() and (key := path.read_text()):
-            return key
-        # processes that start at the same moment agree on one; whoever died here left it empty
-        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            key = file.read()
-            if not key:
-                key = secrets.token_urlsafe(50)
-                file.write(key)
-                file.flush()
-                os.fsync(file.fileno())
-            return key
-    except OSError as error:
-        raise ImproperlyConfigured(
-            f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA."
-        ) from error
-
-
 DEBUG = env.flag("DEBUG")
-SECRET_KEY = _secret_key()
+SECRET_KEY = env.text("SECRET_KEY") or env.secret_key(WAYSTATION_DATA, empty=WAYSTATION_EMPTY)
 ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
 HTTPS = env.flag("HTTPS")
@@ -125,8 +96,12 @@ WAYSTATION_EXTENSIONS = env.extensions(
         "chat",
         "coding",
         "langgraph",
+        "mail_replies",
         "mcp",
         "repo_tidy",
+        "slack",
+        "teams",
+        "telegram",
     ),
 )
 """What is switched on beside the core: names of packages of `extensions`. Empty: the core alone."""
@@ -402,7 +377,7 @@ CELERY_TASK_QUEUES = [
 """`control` is the sweep's, `outbound` is for what is sent to people and systems;
 a template's step says `steps` or `agents`, which is for those that take minutes."""
 CELERY_TASK_ROUTES = {
-    "hitl.tasks.read_mailbox": {"queue": "outbound"},
+    "extensions.mail_replies.tasks.read_mailbox": {"queue": "outbound"},
     "hitl.tasks.deliver": {"queue": "outbound"},
     "runs.tasks.order_rounds": {"queue": "control"},
     "runs.tasks.sweep": {"queue": "control"},
@@ -416,9 +391,9 @@ CELERY_BEAT_SCHEDULE = {
     },
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
 }
-if WAYSTATION_REPLY_MAILBOX is not None:
+if WAYSTATION_REPLY_MAILBOX is not None and "mail_replies" in WAYSTATION_EXTENSIONS:
     CELERY_BEAT_SCHEDULE["read-mailbox"] = {
-        "task": "hitl.tasks.read_mailbox",
+        "task": "extensions.mail_replies.tasks.read_mailbox",
         "schedule": steady.Every(30.0),
     }
 

@@ -276,6 +276,11 @@ WAYSTATION_SLACK_TOKEN = env.text("WAYSTATION_SLACK_TOKEN").strip()
 WAYSTATION_SLACK_API = env.base_url("WAYSTATION_SLACK_API", "https://slack.com/api")
 WAYSTATION_TEAMS_SECRETS = env.items("WAYSTATION_TEAMS_SECRETS")
 """Security tokens of outgoing webhooks of Teams, in base64: any of them (docs/how-to/teams.md)."""
+WAYSTATION_TELEGRAM_TOKEN = env.text("WAYSTATION_TELEGRAM_TOKEN").strip()
+"""The token of your bot (`123456:ABC…`), which posts questions (docs/how-to/telegram.md)."""
+WAYSTATION_TELEGRAM_SECRET = env.bearer("WAYSTATION_TELEGRAM_SECRET")
+"""The `secret_token` of the bot's webhook: what Telegram sends is taken with it alone."""
+WAYSTATION_TELEGRAM_API = env.base_url("WAYSTATION_TELEGRAM_API", "https://api.telegram.org")
 WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.decision_records.Decisions`.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import json
 import os
 import re
+import secrets
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -261,6 +263,32 @@ def folder(path: Path) -> Path:
             "WAYSTATION_DATA, or as `make up DATA=…`."
         ) from error
     return path
+
+
+def secret_key(data: Path, *, empty: bool) -> str:
+    """The key that the embedded default makes once and keeps in the data folder; an `empty` one
+    keeps none.
+    """
+    if empty:
+        return secrets.token_urlsafe(50)
+    path = folder(data) / "secret_key"
+    try:
+        if path.exists() and (key := path.read_text()):
+            return key
+        # processes that start at the same moment agree on one; whoever died here left it empty
+        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            key = file.read()
+            if not key:
+                key = secrets.token_urlsafe(50)
+                file.write(key)
+                file.flush()
+                os.fsync(file.fileno())
+            return key
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA."
+        ) from error
 
 
 def checkpoints(url: str, *, redis: str) -> dict[str, Any]:

@@ -15,7 +15,13 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from hitl.api.query import id_parameter
 from hitl.decisions import services, visibility
-from hitl.models.outbound import FOR_ENDPOINTS, Channel, Delivery, DeliveryStatus, Endpoint
+from hitl.models.outbound import (
+    FOR_ENDPOINTS,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    channel_choices,
+)
 from hitl.outbound import endpoints, sending
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
@@ -23,7 +29,7 @@ from runs.api.requests import body_of, user_of
 
 
 class EndpointIn(serializers.Serializer[Any]):
-    channel = serializers.ChoiceField(Channel.choices)
+    channel = serializers.ChoiceField(channel_choices())
     target = serializers.CharField(
         max_length=2000, help_text="A webhook's URL, an Apprise URL, or for a team a mail address."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -20,3 +21,10 @@ class NoSuchRoute(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         raise services.NotFound("There is nothing at this address.")
+
+
+class NoSuchChannel(NoSuchRoute):
+    """The address of a channel that is not switched on: its service logs nobody in."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)

@@ -114,9 +114,7 @@ urlpatterns = [
     path("inbound-starts/<ist:start_id>", starts.StartDetail.as_view()),
     path("inbound-starts/<ist:start_id>/secret", starts.StartSecret.as_view()),
     path("inbound-starts/<ist:start_id>/deliveries", starts.StartDeliveries.as_view()),
-    path("channels/mail", channels.InboundMailDoor.as_view()),
-    path("channels/slack", channels.SlackDoor.as_view()),
-    path("channels/teams", channels.TeamsDoor.as_view()),
+    *channels.routes(),
     path("inbound/<slug:source>", inbound.signed(wait_gate.Inbound.as_view())),
     re_path("", unknown.NoSuchRoute.as_view()),
 ]

@@ -1,1 +1,1 @@
-"""Answers from where people are: replies to mails, buttons in Slack, words in Teams."""
+"""Answers from where people are: what a channel is, and what all channels have in common."""

@@ -6,12 +6,12 @@ What is clear becomes an `Answer`, which `decide` judges; of what is not, nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from django.utils.translation import gettext
 
 from checkpoints import store
+from hitl.channels.protocol import Outcome
 from hitl.decisions import answers, services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
@@ -39,17 +39,6 @@ class Unclear(Exception):
     """The words are no answer to this question; the message says how to answer."""
 
     code = "unclear"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of an answer, in words for whoever gave it."""
-
-    taken: bool
-    code: str
-    words: str
-    errors: Mapping[str, list[str]] = field(default_factory=dict)
-    """By the answer's fields, where it did not fit."""
 
 
 def answer_in(text: str, pause: Pause, *, via: Via, revision: int | None) -> Answer:
@@ -94,6 +83,17 @@ def _free(text: str, pause: Pause, *, via: Via, revision: int | None) -> Answer:
     raise Unclear(_how(pause))
 
 
+def takes_words(pause: Pause, action: str) -> bool:
+    """Whether an answer comes with something to write or to choose."""
+    reasons = pause.review.get("reason_required", [])
+    return action in {REVISE, ANSWER, *reasons} or pause.wants_data(action)
+
+
+def offered(pause: Pause) -> list[str]:
+    """The answers that a message has buttons for."""
+    return [name for name in pause.ways if name != REVISE or pause.may_revise]
+
+
 def as_input(answer: Answer) -> Answer:
     """An answer in words, as the steps that follow read it: as any input."""
     if answer.action != ANSWER or answer.payload is not None:
@@ -126,7 +126,8 @@ def give(pause: Pause, answer: Answer, *, by: policy.Actor) -> Outcome:
     try:
         decision = services.decide(pause.pk, answer, by=by)
     except services.NotFound:
-        return Outcome(False, "not_found", gettext("You may not answer this question any more."))
+        gone = gettext("You may not answer this question any more.")
+        return Outcome(False, "not_found", gone, pause=pause)
     except (
         services.AnswerInvalid,
         services.AlreadyAnswered,
@@ -135,7 +136,7 @@ def give(pause: Pause, answer: Answer, *, by: policy.Actor) -> Outcome:
         policy.Refused,
     ) as error:
         errors = error.errors if isinstance(error, services.AnswerInvalid) else {}
-        return Outcome(False, str(error.code), str(error), errors)
+        return Outcome(False, str(error.code), str(error), errors, pause)
     return recorded(pause, decision)
 
 
@@ -144,6 +145,6 @@ def recorded(pause: Pause, given: Decision | Vote) -> Outcome:
     label = answers.label_of(pause, given.action)
     if isinstance(given, Vote):
         text = gettext("“%(answer)s” was recorded as yours; others must answer too.")
-        return Outcome(True, "voted", text % {"answer": label})
+        return Outcome(True, "voted", text % {"answer": label}, pause=pause)
     text = gettext("“%(answer)s” was recorded as your answer.")
-    return Outcome(True, "answered", text % {"answer": label})
+    return Outcome(True, "answered", text % {"answer": label}, pause=pause)

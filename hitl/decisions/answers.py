@@ -22,6 +22,7 @@ from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import Actor
 from hitl.identity.factors import Factor
 from hitl.models import Via, Vote
+from hitl.models.channels import services
 from runs import keyed
 from runs import services as runs
 from runs.definitions import loading
@@ -35,8 +36,6 @@ from runs.workflows.wait_for_input import ANSWER
 
 USUAL = {APPROVE, REVISE, CANCEL, ANSWER}
 """Answers that have a label of their own accord: their names."""
-AWAY = frozenset({Via.MAIL, Via.SLACK, Via.TEAMS})
-"""Doors in front of which the question stands in somebody else's program."""
 MAX_FEEDBACK = 20_000
 MAX_EDITED = 200_000
 REFINED = 4_000
@@ -111,10 +110,10 @@ def label_of(pause: Pause, action: str) -> str:
 
 
 def check_door(pause: Pause, answer: Answer) -> None:
-    """Raise NotAllowed where a question of high risk is answered where it cannot be looked at
-    whole, and a second time.
+    """Raise NotAllowed where a question of high risk is answered by a channel: in somebody else's
+    program it cannot be looked at whole, and a second time.
     """
-    if answer.via in AWAY and pause.risk == "high":
+    if answer.via in services and pause.risk == "high":
         raise policy.NotAllowed(
             "high_risk_elsewhere",
             gettext("Nothing was decided: a question of high risk is answered on its own page."),

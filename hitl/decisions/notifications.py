@@ -17,6 +17,7 @@ from checkpoints.models.fields import demand
 from hitl.decisions.reviewers import external_access, outsiders, policy
 from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Decision
+from hitl.models.channels import posts
 from hitl.models.outbound import (
     ASKING,
     Channel,
@@ -153,7 +154,7 @@ def plan_refined(pause: Pause, *, by: Actor) -> None:
             str(pause.attempts),
             delivery.words,
             contact=delivery.contact,
-            **_same(delivery),
+            **place_again(delivery),
         )
         for delivery in (
             asked.exclude(recipient=by)
@@ -222,8 +223,8 @@ def _tell_the_end(pause: Pause) -> None:
         .select_related("endpoint")
         .order_by("id")
     ):
-        # what stands in Slack is changed also for who knows: its buttons go
-        knows = delivery.channel != Channel.SLACK and (
+        # what stands in a chat is changed also for who knows: its buttons go
+        knows = not posts(delivery.channel) and (
             delivery.place == from_outside
             or (delivery.recipient_id is not None and delivery.recipient_id == by)
         )
@@ -232,7 +233,7 @@ def _tell_the_end(pause: Pause) -> None:
             or (delivery.endpoint.enabled and delivery.endpoint.hears(occasion))
         ):
             rows[delivery.place] = _row(
-                pause, occasion, "", "", contact=delivery.contact, **_same(delivery)
+                pause, occasion, "", "", contact=delivery.contact, **place_again(delivery)
             )
     for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):
         if endpoint.hears(occasion):
@@ -249,7 +250,7 @@ def place_of(endpoint: Endpoint) -> str:
     return f"end:{endpoint.pk.hex}"
 
 
-def _same(delivery: Delivery) -> dict[str, Any]:
+def place_again(delivery: Delivery) -> dict[str, Any]:
     """The place of an earlier message."""
     return {
         "channel": delivery.channel,

@@ -2,7 +2,7 @@
 
 from hitl.models import outbound as outbound  # Django looks for tables here
 from hitl.models.batches import Batch, BatchAction
-from hitl.models.channels import ChatAccount, ChatCode, ChatService
+from hitl.models.channels import ChatAccount, ChatCode
 from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import NOBODYS, STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
@@ -29,7 +29,6 @@ __all__ = [
     "BatchAction",
     "ChatAccount",
     "ChatCode",
-    "ChatService",
     "ClaimedGroup",
     "Comment",
     "Connection",

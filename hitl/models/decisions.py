@@ -37,6 +37,7 @@ class Via(models.TextChoices):
     MAIL = "mail", gettext_lazy("Mail")
     SLACK = "slack", gettext_lazy("Slack")
     TEAMS = "teams", gettext_lazy("Teams")
+    TELEGRAM = "telegram", gettext_lazy("Telegram")
     MCP = "mcp", gettext_lazy("Mcp")
     LANGGRAPH = "langgraph", gettext_lazy("LangGraph")
     POLICY = "policy", gettext_lazy("Policy")

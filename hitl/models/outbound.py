@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from checkpoints import ids
@@ -19,14 +20,23 @@ from checkpoints.database.clock import FromNow
 from checkpoints.database.people import User
 from checkpoints.models import SealedJsonField, Thread
 from checkpoints.models.fields import MadeAtField, SealedTextField
+from hitl.models.channels import services
 from runs.models import Pause
 
 
 class Channel(models.TextChoices):
+    """The ways out that are always there; `channel_choices` has the others as well."""
+
     EMAIL = "email", gettext_lazy("Mail")
     APPRISE = "apprise", gettext_lazy("Chat or push service")
-    SLACK = "slack", gettext_lazy("Slack, with buttons")
     WEBHOOK = "webhook", "Webhook"
+
+
+def channel_choices() -> list[tuple[str, str | Promise]]:
+    """Every way out: with the channels that post questions themselves."""
+    *before, webhook = Channel.choices
+    posting = [(name, service.place) for name, service in sorted(services.items())]
+    return [*before, *((name, place) for name, place in posting if place), webhook]
 
 
 class Occasion(models.TextChoices):
@@ -93,7 +103,7 @@ class Endpoint(ids.HasShownId, models.Model):
     PREFIX = "end"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    channel = models.CharField(max_length=16, choices=Channel)
+    channel = models.CharField(max_length=16, choices=channel_choices)
     name = models.CharField(max_length=80, blank=True)
     target = SealedTextField(
         blank=True,
@@ -220,7 +230,7 @@ class Delivery(ids.HasShownId, models.Model):
     mark = models.CharField(
         max_length=40, blank=True, help_text="Which of several, e.g. of the reminders."
     )
-    channel = models.CharField(max_length=16, choices=Channel)
+    channel = models.CharField(max_length=16, choices=channel_choices)
     place = models.CharField(
         max_length=80, help_text="Names the receiver: so nobody is told the same thing twice."
     )
@@ -298,8 +308,9 @@ class Delivery(ids.HasShownId, models.Model):
             return f"{self.endpoint} ({self.endpoint.whose})"
         if self.recipient is not None:
             return self.recipient.get_full_name() or self.recipient.get_username()
-        if self.channel == Channel.SLACK:  # the address is a secret
-            return "somebody in Slack"
+        if self.channel not in Channel.values:  # the address is a secret
+            service = services.get(self.channel)
+            return f"somebody in {service.label if service else self.channel.capitalize()}"
         return self.contact or "an endpoint that was removed"
 
 

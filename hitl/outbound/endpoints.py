@@ -12,9 +12,17 @@ from django.db import transaction
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Thread
-from hitl.models import ChatAccount, ChatService
-from hitl.models.outbound import FOR_ENDPOINTS, Channel, Delivery, Endpoint, Occasion
-from hitl.outbound import addresses, chat, recipients, signatures, slack
+from hitl.channels import registry
+from hitl.models import ChatAccount
+from hitl.models.outbound import (
+    FOR_ENDPOINTS,
+    Channel,
+    Delivery,
+    Endpoint,
+    Occasion,
+    channel_choices,
+)
+from hitl.outbound import addresses, chat, recipients, signatures
 from runs import keyed
 from runs.workflows.refusals import FieldRefused
 
@@ -70,21 +78,20 @@ def make(
         raise EndpointInvalid(
             "channel", "Your mail goes to the address of your account; switch it on or off instead."
         )
-    if scope == "me" and channel == Channel.SLACK:
-        _check_own(by, target.strip())
+    if scope == "me" and registry.find_posting(channel) is not None:
+        _check_own(by, channel, target.strip())
     return _make(channel, target, name, occasions, **owner)
 
 
-def _check_own(by: User, account: str) -> None:
-    """Raise EndpointInvalid for a place in Slack that is not this person's alone: in the company's
+def _check_own(by: User, channel: str, account: str) -> None:
+    """Raise EndpointInvalid for a place in a chat that is not this person's alone: in the company's
     name nobody has others written to.
     """
-    own = ChatAccount.objects.filter(user=by, service=ChatService.SLACK, account=account)
-    if not own.exists():
+    if not ChatAccount.objects.filter(user=by, service=channel, account=account).exists():
         raise EndpointInvalid(
             "target",
-            "Write the id of your own account in Slack, U…, once it is connected here. Channels "
-            "are for teams.",
+            "Write the id of your own account there, once it is connected here (Menu > "
+            "Notifications). Other places are for teams.",
         )
 
 
@@ -164,8 +171,9 @@ def _make(
 
 
 def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
-    if channel not in Channel.values:
-        raise EndpointInvalid("channel", f"Choose one of {', '.join(Channel.values)}.")
+    known = [name for name, _ in channel_choices()]
+    if channel not in known:
+        raise EndpointInvalid("channel", f"Choose one of {', '.join(known)}.")
     unknown = set(occasions) - set(dict(FOR_ENDPOINTS))
     if unknown:
         raise EndpointInvalid("occasions", f"There is no occasion {sorted(unknown)[0][:40]!r}.")
@@ -175,18 +183,24 @@ def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
                 addresses.check(target)
             case Channel.APPRISE:
                 chat.check(target)
-            case Channel.SLACK:
-                if not slack.in_use():
-                    raise EndpointInvalid("channel", "Slack is not set up on this server.")
-                if not slack.PLACE.fullmatch(target):
-                    raise EndpointInvalid("target", "Write the id of a channel, such as C0123ABCD.")
-            case _:
+            case Channel.EMAIL:
                 if (wrong := recipients.why_no_address(target)) is not None:
                     raise EndpointInvalid("target", wrong)
+            case _:
+                _check_place(channel, target)
     except addresses.AddressRefused as error:
         raise EndpointInvalid("target", str(error)) from error
     except addresses.CannotReach as error:
         raise EndpointInvalid("target", f"{error} Look at the address again.") from error
+
+
+def _check_place(channel: str, target: str) -> None:
+    service = registry.find_posting(channel)
+    if service is None or not service.in_use():
+        label = service.label if service else channel
+        raise EndpointInvalid("channel", f"{label} is not set up on this server.")
+    if not service.places.fullmatch(target):
+        raise EndpointInvalid("target", f"Write the id of a place, such as {service.example}.")
 
 
 def _checked(secret: str) -> str:

@@ -224,14 +224,19 @@ def _somebody_elses(link: Link, visitor: User) -> LinkProblem:
     return LinkProblem(403, gettext("This link is not yours"), message)
 
 
-def _closed(link: Link) -> LinkProblem:
-    pause = link.pause
-    decision = Decision.objects.answer_to(pause)
-    newer = (
+def newer_than(pause: Pause) -> Pause | None:
+    """The revision of a question that is open now, where that is a later one."""
+    return (
         Pause.objects.open()
         .filter(run__thread=pause.run.thread_id, step=pause.step, revision__gt=pause.revision)
         .first()
     )
+
+
+def _closed(link: Link) -> LinkProblem:
+    pause = link.pause
+    decision = Decision.objects.answer_to(pause)
+    newer = newer_than(pause)
     if decision is not None and decision.action == REVISE and newer is not None:
         return _changed(link, newer)
     status = 410 if link.used_at is not None else 409

@@ -12,10 +12,10 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext
 
 from checkpoints.models.fields import demand
+from hitl.channels import registry
+from hitl.channels.protocol import OutboundMessage
 from hitl.models.outbound import ASKING, Delivery, Occasion
-from hitl.outbound import replies
 from hitl.outbound.addresses import AddressRefused, CannotReach
-from hitl.outbound.messages import OutboundMessage
 from hitl.outbound.recipients import why_no_address
 
 
@@ -43,16 +43,16 @@ def send(delivery: Delivery, message: OutboundMessage) -> None:
     """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may
     later.
     """
-    reply = replies.address_of(delivery)
+    invited = registry.invitation(delivery, message)
     context = {
         "message": message,
         "asking": delivery.occasion in ASKING,
         "elsewhere": bool(delivery.contact) and not message.link_answers,
-        "replies": bool(reply),
-        "invited": bool(reply) and replies.invited(delivery),
-        "marker": replies.MARKER if reply else "",
+        "replies": bool(invited.reply_to),
+        "invited": invited.answers,
+        "marker": invited.marker,
     }
-    _send(delivery, message.subject, "question", context, reply=reply)
+    _send(delivery, message.subject, "question", context, reply=invited.reply_to)
 
 
 def send_digest(first: Delivery, messages: list[OutboundMessage]) -> None:

@@ -6,7 +6,6 @@ Never the run's state, and no content where content is encrypted at rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -16,12 +15,12 @@ from django.utils.translation import gettext, gettext_noop
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
 from checkpoints.text import dates, invisible
+from hitl.channels.protocol import OutboundMessage
 from hitl.decisions.reviewers import external_access, policy, turns
 from hitl.models import Decision, OuterRun
 from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
 from hitl.outbound import links
 from hitl.outbound.quotas import CHOSEN
-from hitl.rendering import markdown
 from hitl.rendering.links import place_of
 from runs.models import Pause
 from runs.workflows.reviews import stages
@@ -43,40 +42,12 @@ CALLBACKS: list[Callable[[Pause], dict[str, Any] | None]] = []
 """What is said to an endpoint of one thread, where it waits for a run's end in a form of its own;
 the first that has a say.
 """
-TEAMS = frozenset({"workflow", "workflows"})
-"""Apprise's names of it."""
 OTHERS = 8
 """Names of who else may answer."""
 LISTED, LINE = 8, 90
 """Questions that a chat is told of at once, and the characters of each: services cut or refuse what
 is longer than a thousand or so.
 """
-
-
-@dataclass(frozen=True)
-class OutboundMessage:
-    subject: str
-    question: str
-    about: str
-    """The order's or thread's title, and its workflow."""
-    outcome: str
-    """What became of the question, or what was wrong with an answer to it; "" where it was only
-    asked.
-    """
-    content: str
-    """Markdown."""
-    others: list[str]
-    """Who else may answer."""
-    due: Any
-    """When the answer is due; None where it is not."""
-    url: str
-    link_answers: bool
-    """Whether the link's page takes the answer without a login."""
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """What is in the content and not in its rendering."""
-        return markdown.read(self.content).notes
 
 
 def of(delivery: Delivery) -> OutboundMessage:
@@ -234,24 +205,6 @@ def text_of(message: OutboundMessage) -> str:
     if message.due:
         lines.append(gettext("Due %(due)s.") % {"due": dates.shown(message.due)})
     return "\n".join([invisible.plain(line) for line in lines if line] + [message.url])
-
-
-def how_in_teams(delivery: Delivery, message: OutboundMessage) -> str:
-    """What a message in Teams has besides, so that it can be answered there: all that is asked, and
-    the words that answer it.
-    """
-    pause, endpoint = delivery.pause, delivery.endpoint
-    if not settings.WAYSTATION_TEAMS_SECRETS or pause is None or endpoint is None:
-        return ""
-    service = str(demand(endpoint.target)).partition("://")[0].lower()
-    asking = service in TEAMS and delivery.occasion in ASKING
-    if not asking or not links.may_answer_in_chat(pause):
-        return ""
-    content = f"\n\n{invisible.plain(message.content)}" if message.content else ""
-    how = gettext("To answer, mention the webhook here: approve %(pause)s") % {
-        "pause": pause.shown_id
-    }
-    return f"{content}\n\n{how}"
 
 
 def list_of(messages: Sequence[OutboundMessage]) -> str:

@@ -23,6 +23,8 @@ from checkpoints.database import clock
 from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
+from hitl.channels import registry
+from hitl.channels.protocol import OutboundMessage
 from hitl.identity import languages
 from hitl.models import Comment
 from hitl.models.outbound import (
@@ -34,7 +36,7 @@ from hitl.models.outbound import (
     Occasion,
     active_secrets,
 )
-from hitl.outbound import accounts, addresses, chat, mail, messages, signatures, slack
+from hitl.outbound import accounts, addresses, chat, mail, messages, posting, signatures
 from hitl.outbound.addresses import AddressRefused, CannotReach, TryLater
 from runs import keyed
 from runs.states import PauseStatus
@@ -284,17 +286,18 @@ def _send(together: list[Delivery]) -> list[Delivery]:
     if delivery.occasion == Occasion.ACCOUNT:
         accounts.send(delivery)
         return together
-    if delivery.channel == Channel.SLACK and delivery.occasion == Occasion.REPLIED:
-        slack.whisper(delivery)
-        return together
-    message = messages.of(delivery)
-    if delivery.channel == Channel.SLACK:
-        slack.send(delivery, message)
-    elif delivery.channel == Channel.EMAIL:
-        mail.send(delivery, message)
-    else:
-        text = messages.text_of(message) + messages.how_in_teams(delivery, message)
+    if delivery.channel == Channel.EMAIL:
+        mail.send(delivery, messages.of(delivery))
+    elif delivery.channel == Channel.APPRISE:
+        message = messages.of(delivery)
+        text = messages.text_of(message) + registry.invitation(delivery, message).text
         _say(delivery, title=message.subject, text=text)
+    elif (channel := registry.find_posting(delivery.channel)) is not None:
+        posting.send(channel, delivery)
+    else:
+        raise CannotReach(
+            f"The channel {delivery.channel} is not switched on here (WAYSTATION_EXTENSIONS)."
+        )
     return together
 
 
@@ -303,7 +306,7 @@ def _say(delivery: Delivery, *, title: str, text: str) -> None:
     chat.send(demand(delivery.endpoint.target), title=title, text=text)
 
 
-def _digest(together: list[Delivery]) -> dict[Delivery, messages.OutboundMessage]:
+def _digest(together: list[Delivery]) -> dict[Delivery, OutboundMessage]:
     """What each of several says."""
     said = {}
     for delivery in together:

@@ -16,10 +16,18 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints.database.people import User
-from hitl.channels import accounts
+from hitl.channels import accounts, registry
 from hitl.models import ChatAccount
-from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
-from hitl.outbound import endpoints, links, sending, slack
+from hitl.models.channels import service_choices
+from hitl.models.outbound import (
+    Channel,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    Occasion,
+    channel_choices,
+)
+from hitl.outbound import endpoints, links, sending
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
@@ -76,8 +84,8 @@ class EndpointForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=(
             gettext_lazy(
-                "A service's address such as slack://…, https://… of a webhook, or the id of a "
-                "channel for Slack with buttons. It is kept like a password and never shown again."
+                "A service's address such as discord://…, https://… of a webhook, or the id of a "
+                "place for a chat with buttons. It is kept like a password and never shown again."
             )
         ),
     )
@@ -122,11 +130,12 @@ class EndpointForm(forms.Form):
             [*choices, *([("everybody", gettext("All questions"))] if user.is_superuser else [])],
         )
         wider = len(choices) > 1 or user.is_superuser
-        offered = {Channel.WEBHOOK, Channel.APPRISE} | ({Channel.EMAIL} if wider else set())
-        offered |= {Channel.SLACK} if slack.in_use() else set()
+        offered = {Channel.WEBHOOK.value, Channel.APPRISE.value}
+        offered |= {Channel.EMAIL.value} if wider else set()
+        offered |= {channel.name for channel in registry.posting()}
         self.choose(
             "channel",
-            [(name, str(label)) for name, label in Channel.choices if name in offered][::-1],
+            [(name, str(label)) for name, label in channel_choices() if name in offered][::-1],
         )
         if not wider:
             self.fields["scope"].widget = forms.HiddenInput()
@@ -177,6 +186,7 @@ def _shown(
             known.select_related("owner", "team", "thread"), OLDEST, here, "after", size=PAGE
         ),
         "mail_is_on": endpoints.mail_is_on(user),
+        "chats": service_choices(),
         "tests": Delivery.objects.filter(recipient=user, occasion=Occasion.TEST)
         .select_related("endpoint")
         .order_by("-id")[:5],
@@ -260,8 +270,14 @@ def _test(request: HttpRequest, endpoint: Endpoint | None) -> None:
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def chats(request: HttpRequest) -> HttpResponse:
-    """The accounts that answer as this person; POST shows a code, or removes one."""
+    """The accounts that answer as this person; POST shows a code, or removes one.
+
+    404 where no channel is switched on in which people connect one.
+    """
     user = person(request)
+    connecting = [channel for channel in registry.channels() if channel.connect]
+    if not connecting:
+        raise Http404(gettext("There are no chats here."))
     mine, code = ChatAccount.objects.filter(user=user).order_by("id"), ""
     if request.method == "POST" and request.POST.get("do") == "code":
         code = accounts.new_code(user)
@@ -270,7 +286,12 @@ def chats(request: HttpRequest) -> HttpResponse:
         if key.isdecimal() and len(key) < 18 and mine.filter(pk=int(key)).delete()[0]:
             messages.success(request, gettext("It answers as you no more."))
         return redirect("hitl:chats")
-    context = {"accounts": mine[: accounts.MOST], "code": code, "minutes": accounts.MINUTES}
+    context = {
+        "accounts": mine[: accounts.MOST],
+        "code": code,
+        "minutes": accounts.MINUTES,
+        "channels": connecting,
+    }
     response = render(request, "hitl/outbound/chats.html", context)
     response["Cache-Control"] = "no-store"  # it may hold a code
     return response

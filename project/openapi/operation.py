@@ -17,6 +17,7 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 
 from checkpoints import ids
+from hitl.channels.protocol import Channel
 from hitl.http import idempotency
 from hitl.http.authentication import BearerAuthentication, needed
 from hitl.wait_gate import signatures
@@ -105,30 +106,18 @@ class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
         }
 
 
-class SlackScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the document describes what Slack signs."""
+class ChannelScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the document describes what a channel's service signs, by the channel's own words."""
 
-    target_class = "hitl.api.channels.BySlack"
-    name = "slack"
+    target_class = "hitl.api.channels.ByChannel"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        described = "Slack's v0, over the time and the body, with the app's signing secret."
-        return {
-            "type": "apiKey", "in": "header", "name": "X-Slack-Signature", "description": described
-        }  # fmt: skip
-
-
-class TeamsScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the document describes what an outgoing webhook of Teams signs."""
-
-    target_class = "hitl.api.channels.ByTeams"
-    name = "teams"
+    def __init__(self, target: Any) -> None:
+        super().__init__(target)  # type: ignore[no-untyped-call]
+        channel: Channel = target.channel
+        self.name = channel.name
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        described = "`HMAC <base64>` over the body, with the webhook's security token."
-        return {
-            "type": "apiKey", "in": "header", "name": "Authorization", "description": described
-        }  # fmt: skip
+        return {"type": "apiKey", "in": "header", **self.target.channel.signature}
 
 
 class Operation(AutoSchema):

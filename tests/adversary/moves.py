@@ -19,6 +19,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from checkpoints.state import codec
 from runs.models import Pause, Template
 from tests.adversary import bodies
 from tests.adversary.bodies import Pick
@@ -251,6 +252,18 @@ def _teams(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _telegram(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    """As in Slack; sometimes the same press is delivered again."""
+    pause = pick.of(world.known("pause_id").get("pause_id", [])[:6], f"pse_{NOTHING}")
+    action = codec.digest(pick("approve", "approve", "revise", "cancel"))[:12]
+    sender = {"id": PEOPLE.index(pick(*PEOPLE)) + 1, "is_bot": False}
+    data = f"{pause.removeprefix('pse_')}.{pick(1, 1, 2)}.{action}"
+    return {
+        "update_id": pick(1, uuid.uuid4().int % 10**9),
+        "callback_query": {"id": "1", "from": sender, "data": data},
+    }
+
+
 def _template(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return bodies.template(world, pick, named.get("slug", "adv-strict"))
 
@@ -380,6 +393,7 @@ MOVES: dict[str, Body] = {
     f"POST {API}channels/mail": _mail,
     f"POST {API}channels/slack": _slack,
     f"POST {API}channels/teams": _teams,
+    f"POST {API}channels/telegram": _telegram,
     f"POST {API}schedules": _schedule,
     f"PATCH {API}schedules/{SCHEDULE}": _schedule,
     f"DELETE {API}schedules/{SCHEDULE}": plain,

@@ -19,8 +19,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints import ids
-from hitl.channels import teams
-from hitl.channels.slack import signing
+from extensions.slack import signing
+from extensions.teams import channel as teams
+from extensions.telegram import channel as telegram
 from hitl.live import routing, socket_messages
 from hitl.live.consumers import SocketRefused
 from hitl.wait_gate import signatures
@@ -78,7 +79,7 @@ def _request(world: World, move: Move, path: str) -> Came:
         return _came(world.pages[move.who].post(url, body))
     headers = {"Idempotency-Key": move.key} if move.key else {}
     raw = body["raw"] if "raw" in body else json.dumps(body).encode()
-    if path.endswith(("channels/slack", "channels/teams")):
+    if path.endswith(("channels/slack", "channels/teams", "channels/telegram")):
         return _from_chat(world, url, body)
     if "inbound" in path or path.endswith("channels/mail"):
         name = body.get("webhook-id") or uuid.uuid4().hex
@@ -104,9 +105,10 @@ def _request(world: World, move: Move, path: str) -> Came:
 
 
 def _from_chat(world: World, url: str, body: Mapping[str, Any]) -> Came:
-    """As Slack, or Teams, signs it."""
+    """As Slack, Teams or Telegram signs it."""
     raw, kind = json.dumps(body).encode(), "application/json"
     headers = {"Authorization": f"HMAC {teams.signature(TEAMS_SECRET, raw)}"}
+    headers |= {telegram.HEADER: SECRET}
     if url.endswith("slack"):
         raw = urlencode({"payload": json.dumps(body)}).encode()
         now, kind = str(int(timezone.now().timestamp())), "application/x-www-form-urlencoded"

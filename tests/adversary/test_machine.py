@@ -47,6 +47,7 @@ def quiet(caplog: pytest.LogCaptureFixture, settings: Any) -> None:
     settings.WAYSTATION_REPLY_SECRETS = [SECRET]
     settings.WAYSTATION_SLACK_SIGNING_SECRET = SECRET
     settings.WAYSTATION_TEAMS_SECRETS = [TEAMS_SECRET]
+    settings.WAYSTATION_TELEGRAM_SECRET = SECRET
 
 
 def test_nothing_is_done_behind_a_review_without_its_reviewers(

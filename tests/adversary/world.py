@@ -16,17 +16,18 @@ from django.test import Client
 
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
+from extensions.mail_replies import addresses
 from hitl.models import (
     ApiToken,
     ChatAccount,
-    ChatService,
     Comment,
     Decision,
     Delegation,
     InboundSource,
 )
+from hitl.models.channels import service_choices
 from hitl.models.outbound import Delivery
-from hitl.outbound import links, replies
+from hitl.outbound import links
 from runs.models import Pause, QueuedTurn, Run, Schedule, WorkOrder
 from tests.adversary.played import book
 from tests.adversary.played.book import REVIEWERS, TEAM
@@ -106,7 +107,7 @@ class World:
             channel="email", recipient__isnull=False, pause__isnull=False
         )
         related = asking.select_related("pause", "recipient").order_by("-pk")
-        return [address for one in related[:12] if (address := replies.address_of(one))]
+        return [address for one in related[:12] if (address := addresses.address_of(one))]
 
     def collect_links(self) -> None:
         """What a round of mail would carry: each message's link."""
@@ -155,8 +156,11 @@ def build() -> World:
     people = {name: User.objects.get(username=name) for name in PEOPLE}
     InboundSource.objects.create(name=SOURCE, user=people["ben"], secrets=[SECRET])
     for name, user in people.items():
-        for service in ChatService.values:
+        for service, _ in service_choices():
             ChatAccount.objects.create(service=service, team=CHATS, account=name, user=user)
+        # in Telegram accounts have numbers, of no workspace
+        number = str(PEOPLE.index(name) + 1)
+        ChatAccount.objects.create(service="telegram", team="telegram", account=number, user=user)
     pages, rest = {}, {}
     for name, user in people.items():
         pages[name] = Client(raise_request_exception=False)

@@ -399,7 +399,8 @@ ADDRESSES: dict[str, Address] = {
     f"{API}resume": login("POST"),
     f"{API}inbound/<slug:source>": signed("POST"),
     "manifest.webmanifest": public("GET"),
-    **{f"{API}channels/{name}": signed("POST") for name in ("mail", "slack", "teams")},
+    **{f"{API}channels/{name}": signed("POST") for name in ("mail", "slack", "teams", "telegram")},
+    f"{API}channels/<slug:name>": Address("anybody", frozenset()),
     f"{API}pauses/{PAUSE}": own("GET"),
     f"{API}pauses/{PAUSE}/decisions": own("POST", body=YES, done="talking"),
     f"{API}repositories": operator(

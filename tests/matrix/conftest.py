@@ -55,3 +55,4 @@ def channels(settings: Any) -> None:
     settings.WAYSTATION_REPLY_SECRETS = [races.SECRET]
     settings.WAYSTATION_SLACK_SIGNING_SECRET = races.SECRET
     settings.WAYSTATION_TEAMS_SECRETS = [races.TEAMS_SECRET]
+    settings.WAYSTATION_TELEGRAM_SECRET = races.SECRET

@@ -30,7 +30,7 @@ PARSED = {
     f"{API}threads/import",
     f"{API}inbound/<slug:source>",
     f"{API}inbound/<slug:source>/start",
-    *(f"{API}channels/{name}" for name in ("mail", "slack", "teams")),
+    *(f"{API}channels/{name}" for name in ("mail", "slack", "teams", "telegram")),
     "login/saml/back",
     "login/elsewhere/ended",
 }

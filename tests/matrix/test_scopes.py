@@ -31,7 +31,7 @@ ROW = re.compile(r"^\| (`.+`) \| ([A-Z, ]+) \| (`.+`) \|$", re.MULTILINE)
 UNSCOPED = {
     f"{API}inbound/<slug:source>",
     f"{API}inbound/<slug:source>/start",
-    *(f"{API}channels/{name}" for name in ("mail", "slack", "teams")),
+    *(f"{API}channels/{name}" for name in ("mail", "slack", "teams", "telegram")),
 }
 """Signed, so it takes no token."""
 RUNS = f"{API}threads/<thr:thread_id>/runs"

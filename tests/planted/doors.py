@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.planted import Fault
 
-LINKS = "hitl/outbound/links.py"
+LINKS, TELEGRAM = "hitl/outbound/links.py", "extensions/telegram/channel.py"
+TOLD_BY_TELEGRAM = "tests/extensions/telegram/test_telegram.py"
 FAULTS = [
     Fault(
         "a list tells of a question who may answer another one",
@@ -126,5 +127,37 @@ FAULTS = [
         "",
         ("tests/extensions/langgraph/api/test_near.py",),
         "F4",
+    ),
+    Fault(
+        "a bot's webhook takes what anybody sends",
+        TELEGRAM,
+        "        if not secret or not hmac.compare_digest(secret.encode(), given.encode()):\n",
+        "        if not secret:\n",
+        (TOLD_BY_TELEGRAM,),
+        "channels",
+    ),
+    Fault(
+        "a press counts for the revision that is open",
+        TELEGRAM,
+        "Answer(action, Via.TELEGRAM, revision=int(revision)))\n",
+        "Answer(action, Via.TELEGRAM, revision=pause.revision))\n",
+        (TOLD_BY_TELEGRAM,),
+        "channels",
+    ),
+    Fault(
+        "who writes as a group is a person",
+        TELEGRAM,
+        'sender.get("is_bot") is False and "sender_chat" not in written\n',
+        "bool(sender)\n",
+        (TOLD_BY_TELEGRAM,),
+        "channels",
+    ),
+    Fault(
+        "an update that is delivered again is judged again",
+        "hitl/api/channels.py",
+        "        if by is None or not message.key:\n",
+        "        if True:\n",
+        (TOLD_BY_TELEGRAM,),
+        "channels",
     ),
 ]

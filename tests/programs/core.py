@@ -16,7 +16,8 @@ from tests.programs import order
 
 PAGES = (
     "", "work-orders/", "work-orders/new", "templates/", "threads/", "schedules/", "schedules/new",
-    "operations/", "decisions/", "inbound/", "admin/", "api/v1/templates/workflows",
+    "operations/", "decisions/", "inbound/", "notifications/", "admin/",
+    "api/v1/templates/workflows",
 )  # fmt: skip
 
 

@@ -12,17 +12,14 @@ import pytest
 import redis
 from django.core.cache.backends.redis import RedisCache
 
-from project import settings as product
+from runs import env
 from tests.servers.stack import ROOT
 
 TOGETHER = 12
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.delenv("SECRET_KEY", raising=False)
-    monkeypatch.setattr(product, "WAYSTATION_EMPTY", False)
-    monkeypatch.setattr(product, "WAYSTATION_DATA", tmp_path / "data")
+def folder(tmp_path):
     return tmp_path / "data"
 
 
@@ -34,7 +31,7 @@ def test_processes_that_start_at_once_in_an_empty_folder_agree_on_one_secret_key
 
     def start() -> str:
         together.wait()
-        return product._secret_key()
+        return env.secret_key(folder, empty=False)
 
     with ThreadPoolExecutor(TOGETHER) as pool:
         keys = {future.result() for future in [pool.submit(start) for _ in range(TOGETHER)]}
@@ -46,8 +43,8 @@ def test_a_key_that_a_killed_process_left_empty_is_made_anew_and_kept(folder):
     """Before: no process started in that folder any more until somebody deleted the file."""
     folder.mkdir()
     (folder / "secret_key").touch(mode=0o600)
-    assert product._secret_key() == product._secret_key() == (folder / "secret_key").read_text()
-    assert (folder / "secret_key").read_text()
+    keys = {env.secret_key(folder, empty=False) for _ in range(2)}
+    assert keys == {(folder / "secret_key").read_text()} and "" not in keys
 
 
 @pytest.mark.parametrize("name", ["ALLOWED_GROUPS", "SESSION_HOURS"])

@@ -1699,7 +1699,7 @@ CatchUpEnum = Literal["latest", "all", "none"]
 
 ChangeOutKindEnum = Literal["added", "removed", "changed"]
 
-ChannelEnum = Literal["email", "apprise", "slack", "webhook"]
+ChannelEnum = Literal["email", "apprise", "slack", "telegram", "webhook"]
 
 CheckpointStatusEnum = Literal["active", "pending_input", "completed", "failed", "cancelled"]
 
@@ -1820,6 +1820,7 @@ ViaEnum = Literal[
     "mail",
     "slack",
     "teams",
+    "telegram",
     "mcp",
     "langgraph",
     "policy",

@@ -50,6 +50,11 @@ def receive_teams(body: dict[str, Any]) -> Request[models.TeamsSaid]:
     return Request("POST", "/api/v1/channels/teams", body=body)
 
 
+def receive_telegram(body: dict[str, Any]) -> Request[dict[str, Any]]:
+    """Take what was pressed in Telegram, or written to the bot."""
+    return Request("POST", "/api/v1/channels/telegram", body=body)
+
+
 def get_checkpoint(checkpoint_id: str) -> Request[models.CheckpointWhole]:
     """Read a checkpoint with its state."""
     return Request("GET", address("/api/v1/checkpoints/{checkpoint_id}", checkpoint_id))

@@ -13,6 +13,7 @@ from django.core.checks import ERROR, run_checks
 from django.core.checks.registry import registry
 from django.http.request import validate_host
 
+from hitl.channels.registry import channels as known_channels
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 from hitl.operations.doctor.network import HERE, several
 
@@ -112,27 +113,10 @@ def secrets() -> Iterator[Finding]:
 
 
 def channels() -> Iterator[Finding]:
-    """Replies and buttons that nobody would take, or of which nobody is told."""
-    replies = bool(settings.WAYSTATION_REPLY_ADDRESS)
-    read = bool(settings.WAYSTATION_REPLY_MAILBOX or settings.WAYSTATION_REPLY_SECRETS)
-    if replies and not read:
-        yield wrong(
-            "replies",
-            "Mails say that a reply answers them, but nobody reads replies.",
-            "Set WAYSTATION_REPLY_MAILBOX, or WAYSTATION_REPLY_SECRETS for a mail gateway.",
-        )
-    elif read and not replies:
-        yield warning(
-            "replies",
-            "Replies are read, but no mail asks for one.",
-            "Set WAYSTATION_REPLY_ADDRESS.",
-        )
-    if bool(settings.WAYSTATION_SLACK_TOKEN) != bool(settings.WAYSTATION_SLACK_SIGNING_SECRET):
-        yield wrong(
-            "slack",
-            "Of Slack's token and signing secret one is missing, so no question goes there.",
-            "Set both WAYSTATION_SLACK_TOKEN and WAYSTATION_SLACK_SIGNING_SECRET.",
-        )
+    """Channels that are half set up: answers that nobody would take, or of which nobody is told."""
+    for channel in known_channels():
+        for fault in channel.setup_faults():
+            yield (wrong if fault.wrong else warning)(fault.subject, fault.words, fault.remedy)
 
 
 def static_files() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from hitl.channels import teams
+from extensions.teams import channel as teams
 from hitl.models import ChatAccount, Decision
 from hitl.outbound import signatures
 from tests.conftest import pause_of

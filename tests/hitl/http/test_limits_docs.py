@@ -23,7 +23,7 @@ ACTS = {
         "NUMBER_DIGITS",
     ],
     "tests/hitl/api/test_export.py": ["IMPORT_BYTES"],
-    "tests/hitl/channels/test_mail_replies.py": ["MAIL_BYTES"],
+    "tests/extensions/mail_replies/test_mail_replies.py": ["MAIL_BYTES"],
     "tests/hitl/rendering/test_word_diff.py": ["DIFF_WORK"],
     "tests/hitl/rendering/test_markdown_work.py": ["MARKDOWN_WORK", "MARKDOWN_PAGE"],
     "tests/runs/workflows/test_schemas.py": [

@@ -19,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.database import clock
 from checkpoints.models import Chore
 from checkpoints.retention import jobs
+from extensions.mail_replies import tasks as replies
 from hitl import tasks as answers
 from hitl.models import EarlyAnswer, IdempotencyKey, Presence
 from hitl.models.outbound import Delivery
@@ -201,7 +202,7 @@ def test_each_round_is_the_looks_or_has_an_entry_of_beats_or_is_ordered_by_anoth
     every = {name for name, task in app.tasks.items() if isinstance(task, rounds.Round)}
     assert entries == {tasks.order_rounds.name, answers.anchor_ledgers.name}
     # the mailbox has an entry where one is set, which is not here
-    others = {answers.deliver.name, answers.read_mailbox.name}
+    others = {answers.deliver.name, replies.read_mailbox.name}
     assert every - entries - set(rounds.looked_for()) == others
     assert set(rounds.looked_for()) == {SWEEP, DEADLINES, NEWS, EARLY, SCHEDULES}
 

@@ -16,6 +16,7 @@ from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints
 from tests.conftest import pause_of
 from tests.databases.whole import rows
+from tests.doors.html import fold
 from tests.worlds.mailing import relay
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
@@ -39,7 +40,7 @@ def root(django_user_model):
 def test_the_list_says_what_was_sent_to_whom_and_what_became_of_it(dead, page, paused):
     html = page.get("/deliveries/").content.decode()
     assert pause_of(paused).question in html
-    assert "Asked · Mail to <b>Ben</b> · 10 tries · The mail server did not take it." in html
+    assert "Asked · Mail to <b>Ben</b> · 10 tries · The mail server did not take it." in fold(html)
     assert html.count("Send again") == 1 + html.count('aria-label="Send again')
     assert "Ben" not in page.get("/deliveries/?status=sent").content.decode().split("<main")[1]
     assert page.get("/deliveries/?before=nonsense").status_code == 404

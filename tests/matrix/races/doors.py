@@ -29,12 +29,15 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
-from hitl.channels import teams
-from hitl.channels.slack import signing
+from checkpoints.state import codec
+from extensions.mail_replies import addresses
+from extensions.slack import signing
+from extensions.teams import channel as teams
+from extensions.telegram import channel as telegram
 from hitl.live import socket_messages
 from hitl.models import ApiToken, ChatAccount, Decision
 from hitl.models.outbound import Delivery
-from hitl.outbound import links, replies, signatures
+from hitl.outbound import links, signatures
 from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
@@ -227,7 +230,7 @@ def _mailed(at: Question, who: Racer, **person: Any) -> Delivery:
 def reply(at: Question, who: Racer) -> Told:
     """A reply to a mail of their own, handed over by who signs; what they are told is a mail."""
     User.objects.filter(pk=who.user.pk).update(email=f"{who.user.get_username()}@in.example")
-    address = replies.address_of(_mailed(at, who, recipient=who.user))
+    address = addresses.address_of(_mailed(at, who, recipient=who.user))
     body = f"From: {who.user.get_username()}@in.example\nTo: {address}\n\napprove\n".encode()
     signed = signatures.headers("race", int(timezone.now().timestamp()), body, [SECRET])
     response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
@@ -277,9 +280,28 @@ def teams_words(at: Question, who: Racer) -> Told:
     return _by_chat(response.json()["text"])
 
 
-def _connect(service: str, who: Racer) -> None:
+def telegram_button(at: Question, who: Racer) -> Told:
+    """A button that their account in Telegram presses; what they are told is its answer."""
+    _connect("telegram", who, team="telegram", account=str(who.user.pk))
+    data = f"{at.pause.removeprefix('pse_')}.1.{codec.digest('approve')[:12]}"
+    sender = {"id": who.user.pk, "is_bot": False}
+    name = uuid.uuid4().hex
+    update = {"update_id": name, "callback_query": {"id": name, "from": sender, "data": data}}
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
+        "/api/v1/channels/telegram", json.dumps(update), content_type="application/json",
+        headers={telegram.HEADER: SECRET},
+    )  # fmt: skip
+    if response.status_code != 200:
+        return Told(False, response.content.decode(), response.status_code)
+    return _by_chat(response.json()["text"])
+
+
+def _connect(service: str, who: Racer, *, team: str = "T0RACE", account: str = "") -> None:
     ChatAccount.objects.get_or_create(
-        service=service, team="T0RACE", account=who.user.get_username(), defaults={"user": who.user}
+        service=service,
+        team=team,
+        account=account or who.user.get_username(),
+        defaults={"user": who.user},
     )
 
 
@@ -342,6 +364,7 @@ DOORS: dict[str, Door] = {
     "reply to a mail": Door(reply),
     "button in Slack": Door(slack),
     "words in Teams": Door(teams_words),
+    "button in Telegram": Door(telegram_button),
     "link, outside": Door(partial(link, outside=True), outside=True),
     "expiry": Door(expiry, silent=True),
     "admin": Door(lambda at, who: desk(at, who, "approve")),

@@ -47,6 +47,7 @@ VOTES = (
     "reply to a mail",
     "button in Slack",
     "words in Teams",
+    "button in Telegram",
     "message",
     "command",
 )

@@ -20,6 +20,7 @@ from django.test import Client
 
 from hitl.models import ApiToken, ClaimedGroup, MembershipChange
 from project.identity import assertions, options, saml
+from tests.doors.html import join
 from tests.servers.certificates import pair
 from tests.servers.private import free_port
 from tests.servers.providers import HERE, SamlProvider
@@ -57,7 +58,7 @@ def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(prov
     )
     client = Client(enforce_csrf_checks=True)
     page = client.get("/login?next=/tokens/").content.decode()
-    link = found(r'(?<=href=")[^"]+(?=">Log in by Castle)', page)
+    link = found(r'(?<=href=")[^"]+(?=">Log in by Castle)', join(page))
     sent = client.get(html.unescape(link))["Location"]
     assert sent.startswith(f"{provider.address}/saml?SAMLRequest=")
     back = provider.arrive(client, provider.at_provider(sent, "m1"))

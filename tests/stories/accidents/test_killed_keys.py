@@ -16,9 +16,9 @@ from tests.servers.stack import ROOT
 
 pytestmark = pytest.mark.stack
 
-WITHOUT_KEYS = {f"api/v1/channels/{name}" for name in ("mail", "slack", "teams")}
+WITHOUT_KEYS = {f"api/v1/channels/{name}" for name in ("mail", "slack", "teams", "telegram")}
 """Their senders know no keys: a mail is taken once by its Message-ID, and a press answers the
-revision that it names, which only one answer does (tests/hitl/channels,
+revision that it names, which only one answer does (tests/extensions,
 tests/matrix/races/doors.py).
 """
 

@@ -17,6 +17,7 @@ from runs.models import Pause, Run
 from runs.states import PENDING, RUNNING
 from tests.conftest import fresh
 from tests.databases.whole import rows
+from tests.doors.html import fold, join
 from tests.hitl.views.order_pages import text, url
 from tests.runs.engine.crews import (
     ASKING,
@@ -85,12 +86,12 @@ def test_the_page_lists_the_child_runs_and_the_oldest_question_is_on_its_card(pa
     assert "Ends this child run; the order then fails." in card(shown)
     assert "Are you sure you want to cancel the child run draft?" in card(shown)
     assert f"/pauses/{asked('draft').shown_id}/cancel" in card(shown)
-    steps = shown.split('data-live="steps"')[1].split("</ol>")[0]
+    steps = join(shown).split('data-live="steps"')[1].split("</ol>")[0]
     assert re.findall(r'<li class="(\w+)(?: person)?"[^>]*><span>(\w+)</span>', steps) == [
         ("done", "Plan"), ("now", "Crew"), ("todo", "Finish"),
     ]  # fmt: skip
     assert "waiting for a person" in steps
-    part = listed(shown)
+    part = fold(listed(shown))
     assert re.findall(r"<b>(\w+)</b>", part) == ["draft", "figures", "critique", "index"]
     assert part.count("Asks: ") == 3
     assert part.count("Waiting for Plan Approval") == 3
@@ -104,7 +105,7 @@ def test_nested_child_runs_stand_under_the_one_they_run_for(page, crew):
     subs = [sub("flat"), sub("nested")]
     definitions_of_nested(subs)
     order = worked(crew(subs, parallel=True))
-    part = listed(text(page.get(url(order))))
+    part = join(listed(text(page.get(url(order)))))
     assert re.findall(r'class="level-(\d)[^<]*<div class="what"><b>(\w+)</b>', part) == [
         ("1", "flat"), ("1", "nested"), ("2", "deep"), ("2", "deeper"),
     ]  # fmt: skip
@@ -135,7 +136,7 @@ def test_an_order_that_waits_says_for_how_many(page, crew):
     assert "Waiting for 2 child runs" in shown
     assert "1 of 3 has ended" in shown
     advance(wanted[1][0], budget=60)
-    assert "Waiting for 1 child run<" in text(page.get(url(order)))
+    assert "Waiting for 1 child run<" in join(text(page.get(url(order))))
     assert 'data-gathers="true"' in shown
 
 
@@ -376,4 +377,4 @@ def test_a_page_with_many_children_costs_no_query_per_child(
     order = worked(crew([sub(f"part{number}", **ASKING) for number in range(12)], parallel=True))
     with django_assert_max_num_queries(30):
         shown = text(page.get(url(order)))
-    assert listed(shown).count("Asks: ") == 12
+    assert fold(listed(shown)).count("Asks: ") == 12

@@ -15,6 +15,7 @@ from runs.models import Pause
 from runs.threads import turns as turns
 from runs.threads.turns import Turn
 from tests.databases.whole import rows
+from tests.doors.html import join
 from tests.doors.thread_page import say as say
 from tests.doors.thread_page import url
 from tests.doors.thread_page import waiting as waiting
@@ -60,7 +61,7 @@ def test_a_failed_run_can_be_resumed(page, say, thread):
     FAIL.add("step2")
     shown = text(say("Hello", template="talk"))
     assert "The line went dead." in shown
-    assert ">Resume</button>" in shown
+    assert ">Resume</button>" in join(shown)
     FAIL.clear()
     response = page.post(url(thread, "resume"), follow=True)
     assert "The failed run continues from the failed step." in text(response)

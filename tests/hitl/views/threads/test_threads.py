@@ -21,6 +21,7 @@ from runs.threads import turns as turns
 from runs.threads.turns import Turn
 from runs.workflows.base import Child, Gather, Go
 from tests.databases.whole import rows
+from tests.doors.html import join
 from tests.doors.thread_page import say as say
 from tests.doors.thread_page import spoken, url
 from tests.doors.thread_page import waiting as waiting
@@ -41,7 +42,7 @@ __all__ = ["order_that", "thread"]
 
 def test_an_empty_list_explains_itself(page):
     assert "No threads yet" in text(page.get("/threads/"))
-    assert 'aria-current="page">Threads' in text(page.get("/threads/"))
+    assert 'aria-current="page">Threads' in join(text(page.get("/threads/")))
 
 
 def test_a_thread_is_opened_from_the_form(page, team):

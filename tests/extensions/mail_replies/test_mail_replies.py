@@ -17,9 +17,8 @@ from django.db import IntegrityError
 from django.test import Client
 from django.utils import timezone
 
-from hitl import tasks
-from hitl.channels.mail import mailbox, reading, taking
-from hitl.channels.words import Outcome
+from extensions.mail_replies import mailbox, reading, taking, tasks
+from hitl.channels.protocol import Outcome
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
@@ -34,7 +33,7 @@ from runs.workflows.wait_for_input import wait_for_input
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
-from tests.hitl.channels.imap_server import PASSWORD, Box, serving
+from tests.extensions.mail_replies.imap_server import PASSWORD, Box, serving
 from tests.worlds.mailing import relay
 from tests.worlds.scripted_step import order_that as order_that
 

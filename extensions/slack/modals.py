@@ -49,12 +49,6 @@ def asked_by(view: Mapping[str, Any]) -> Asked | None:
         return None
 
 
-def takes_words(pause: Pause, action: str) -> bool:
-    """Whether an answer comes with something to write or to choose."""
-    reasons = pause.review.get("reason_required", [])
-    return action in {REVISE, ANSWER, *reasons} or pause.wants_data(action)
-
-
 def form_for(pause: Pause, asked: Asked) -> dict[str, Any] | None:
     """The form of an answer; None where it has entries that Slack has not."""
     blocks: list[dict[str, Any]] = []
@@ -84,7 +78,7 @@ def form_for(pause: Pause, asked: Asked) -> dict[str, Any] | None:
 
 def connecting() -> dict[str, Any]:
     """The form that takes the code of one's own page."""
-    hint = gettext("Waystation shows it under Menu > Notifications > Slack and Teams.")
+    hint = gettext("Waystation shows it under Menu > Notifications > Chat accounts.")
     entry = {"type": "plain_text_input", "action_id": ENTRY, "max_length": 100}
     return {
         **window(gettext("Connect"), []),

@@ -2,7 +2,7 @@
 
 All that people wrote is sent as plain text: nothing in it is a mention, a link or a button. A press
 of a button carries the question's id and revision alone; what it may do is decided when it comes
-(`hitl.channels.slack`).
+(`extensions.slack.interactions`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from django.utils.translation import gettext
 
 from checkpoints.models.fields import demand
 from checkpoints.text import dates, invisible
+from hitl.channels import words
+from hitl.channels.protocol import OutboundMessage
 from hitl.decisions import answers
 from hitl.models.outbound import ASKING, Delivery
 from hitl.outbound import addresses, links
 from hitl.outbound.addresses import AddressRefused, CannotReach, TryLater
-from hitl.outbound.messages import OutboundMessage
 from runs.models import Pause
-from runs.workflows.sequence import APPROVE, REVISE
+from runs.workflows.sequence import APPROVE
 
 PLACE = re.compile(r"[CDGUW][A-Z0-9]{5,20}")
 """Ids of channels and people."""
@@ -34,10 +35,6 @@ LATER = frozenset({"ratelimited", "internal_error", "fatal_error", "service_unav
                    "request_timeout", "invalid_auth", "token_revoked", "token_expired",
                    "not_authed", "account_inactive"})  # fmt: skip
 """Errors that trying again may mend, also by an operator who puts the token right."""
-
-
-def in_use() -> bool:
-    return bool(settings.WAYSTATION_SLACK_TOKEN and settings.WAYSTATION_SLACK_SIGNING_SECRET)
 
 
 def call(method: str, body: dict[str, Any], *, seconds: float | None = None) -> dict[str, Any]:
@@ -80,33 +77,22 @@ def _post(url: str, body: Any, headers: dict[str, str], *, seconds: float | None
     return answer.body
 
 
-def send(delivery: Delivery, message: OutboundMessage) -> None:
-    """Say something at an endpoint, and keep where; what settles a question changes what asked it.
-
-    Raises as `call`.
-    """
-    assert delivery.endpoint is not None
-    place = str(demand(delivery.endpoint.target))
-    asking = delivery.pause is not None and delivery.occasion in ASKING
-    content = {"text": _escaped(message.subject), "blocks": blocks_of(delivery, message)}
-    shown = [] if asking or delivery.pause is None else list(_shown(delivery))
-    for channel, at in shown:
-        call("chat.update", {**content, "channel": channel, "ts": at})
-    if shown:
-        return
+def post(place: str, content: dict[str, Any]) -> str:
+    """Post a message; gives its channel and time. Raises as `call`."""
     told = call("chat.postMessage", {**content, "channel": place, "unfurl_links": False})
-    kept = f"{told.get('channel')} {told.get('ts')}"
-    Delivery.objects.filter(pk=delivery.pk).update(kept_as=kept[:80])
+    return f"{told.get('channel')} {told.get('ts')}"
 
 
-def _shown(delivery: Delivery) -> Any:
-    """Channel and time of each message that asks this question at this place."""
-    asked = Delivery.objects.filter(
-        pause=delivery.pause_id, place=delivery.place, occasion__in=ASKING
-    ).exclude(kept_as="")
-    for kept in asked.order_by("id").values_list("kept_as", flat=True):
-        channel, _, at = kept.partition(" ")
-        yield channel, at
+def change(kept: str, content: dict[str, Any]) -> bool:
+    """Change the message of this channel and time; raises as `call`."""
+    channel, _, at = kept.partition(" ")
+    call("chat.update", {**content, "channel": channel, "ts": at})
+    return True
+
+
+def render(delivery: Delivery, message: OutboundMessage) -> dict[str, Any]:
+    """What a message is posted with."""
+    return {"text": _escaped(message.subject), "blocks": blocks_of(delivery, message)}
 
 
 def whisper(delivery: Delivery) -> None:
@@ -151,9 +137,8 @@ def blocks_of(delivery: Delivery, message: OutboundMessage) -> list[dict[str, An
 
 
 def buttons(pause: Pause) -> list[dict[str, Any]]:
-    names = [name for name in pause.ways if name != REVISE or pause.may_revise][:BUTTONS]
     made = []
-    for name in names:
+    for name in words.offered(pause)[:BUTTONS]:
         value = f"{pause.shown_id} {pause.revision}"
         made.append(_button(answers.label_of(pause, name), f"answer:{name}"[:255], value))
         if name == APPROVE:

@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from hitl.channels import accounts, teams
+from extensions.teams import channel as teams
+from hitl.channels import accounts
 from hitl.models import ChatAccount, Decision, Via
 from hitl.models.outbound import Endpoint
 from runs.models import Pause

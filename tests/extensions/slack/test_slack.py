@@ -15,8 +15,8 @@ from django.db import IntegrityError
 from django.test import Client
 from django.utils import timezone
 
+from extensions.slack import modals, signing
 from hitl.channels import accounts
-from hitl.channels.slack import modals, signing
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import ChatAccount, ChatCode, Decision, Via

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from django.conf import settings
 
 from checkpoints.database.rounds import RoundItem
-from hitl.channels.mail import reading, taking
+from extensions.mail_replies import channel, reading
 from runs import limits
 from runs.env import Mailbox
 
@@ -82,7 +82,7 @@ def _take(server: imaplib.IMAP4, uid: str) -> None:
     with RoundItem(logger, f"mail {uid} of the mailbox", but=(imaplib.IMAP4.error, OSError)) as row:
         raw = _raw(server, uid)
         mail = reading.from_rfc822(raw) if raw is not None else None
-        outcome = taking.take(mail) if mail is not None else "unreadable"
+        outcome = channel.take_in(mail) if mail is not None else "unreadable"
         logger.info("mail %s of the mailbox: %s", uid, outcome)
     if row.error is None:
         server.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)")

@@ -10,14 +10,13 @@ import email
 import email.policy
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from email.utils import getaddresses
-from html.parser import HTMLParser
 
 from checkpoints.state import codec
-from hitl.outbound import replies
+from extensions.mail_replies import addresses
+from hitl.channels.html import text_of
 
 TO = ("delivered-to", "x-original-to", "envelope-to", "to", "cc")
 """Where the address may stand that a mail came in by."""
@@ -88,7 +87,7 @@ class Mail:
         own: list[str] = []
         for line in self.text.replace("\r\n", "\n").split("\n"):
             plain = line.strip()
-            if replies.MARKER in line or line.rstrip() == "--" or line == "-- ":
+            if addresses.MARKER in line or line.rstrip() == "--" or line == "-- ":
                 break
             if plain.startswith(">") or ATTRIBUTION.match(plain[:500]):
                 break
@@ -149,7 +148,7 @@ def from_rfc822(raw: bytes) -> Mail | None:
     headers: dict[str, list[str]] = {}
     for name, value in message.items():
         headers.setdefault(name.lower(), []).append(_unfolded(value))
-    for kind, read in (("text/plain", str), ("text/html", text_of_html)):
+    for kind, read in (("text/plain", str), ("text/html", text_of)):
         for part in parts:
             if part.get_content_type() == kind and part.get_content_disposition() != "attachment":
                 return Mail(headers, read(_decoded(part)))
@@ -192,38 +191,3 @@ def _decoded(part: Message) -> str:
         )
     except (LookupError, UnicodeError):  # a charset that is none, or not this text's
         return codec.readable(raw.decode("utf-8", "replace"))
-
-
-class _Text(HTMLParser):
-    """The text of an HTML mail, up to what it quotes."""
-
-    BREAKS = frozenset({"br", "p", "div", "li", "tr", "h1", "h2", "h3"})
-    SILENT = frozenset({"style", "script", "title", "head"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self.silent, self.over = 0, False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        quotes = any(name == "class" and "quote" in (value or "") for name, value in attrs)
-        self.over = self.over or tag == "blockquote" or quotes
-        self.silent += tag in self.SILENT
-        if tag in self.BREAKS:
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.silent -= tag in self.SILENT and self.silent > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self.over and not self.silent:
-            self.parts.append(re.sub(r"\s+", " ", data))
-
-
-def text_of_html(html: str) -> str:
-    """What an HTML text says, up to what it quotes."""
-    reader = _Text()
-    # the text ends with a declaration that is none, or an entity of thousands of digits
-    with suppress(AssertionError, ValueError):
-        reader.feed(html)
-    return "".join(reader.parts)

@@ -1,0 +1,7 @@
+"""Switches the channel on."""
+
+from hitl.channels import extension  # the module: Django takes each app class named here for one
+
+
+class TeamsConfig(extension.ChannelExtension):
+    name = "extensions.teams"

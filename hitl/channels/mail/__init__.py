@@ -1,1 +1,0 @@
-"""Replies to mails, by webhook or out of a mailbox."""

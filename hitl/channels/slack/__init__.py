@@ -1,1 +1,0 @@
-"""Slack: what is pressed there, and filled in, becomes an answer."""

@@ -1,0 +1,1 @@
+"""Replies to mails: by a gateway, and out of a mailbox."""

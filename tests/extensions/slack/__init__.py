@@ -1,0 +1,1 @@
+"""Slack: what is signed, pressed, filled in and posted."""

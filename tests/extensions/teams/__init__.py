@@ -1,0 +1,1 @@
+"""Teams: words to an outgoing webhook."""

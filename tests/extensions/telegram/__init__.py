@@ -1,0 +1,1 @@
+"""Telegram: a bot against a stub of the Bot API."""
