@@ -18,7 +18,8 @@ from runs import definitions
 from runs import services as runs
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
-from runs.models import Pause
+from runs.engine.context.claimed_run import Progress
+from runs.models import Pause, Run
 from runs.workflows import registry
 from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.conftest import drive, fresh, head_of, pause_of
@@ -299,12 +300,10 @@ def require_last(
         definition_id="d",
         frozen=SimpleNamespace(steps=steps),
     )
-    head: Any = SimpleNamespace(metadata=metadata)
-    held: Any = SimpleNamespace(
-        run=run, head=head, written=(head, {}), steps=steps, relied={}, unasked=set()
-    )
+    progress = Progress(Run(), Checkpoint(metadata=metadata))
+    held: Any = SimpleNamespace(run=run, steps=steps, progress=progress)
     approvals.require(held, "", material, at="deliver", optional=optional)
-    return held.relied
+    return progress.relied
 
 
 @pytest.mark.parametrize(
