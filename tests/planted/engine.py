@@ -27,7 +27,7 @@ FAULTS = [
     ),
     Fault(
         "SQLite's commit asks for no epoch",
-        "runs/engine/commit/fenced.py",
+        "runs/engine/commit/statements.py",
         "        pk=write.run_id, status=fence.status, epoch=fence.epoch, **more\n",
         "        pk=write.run_id, status=fence.status, **more\n",
         ("tests/runs/accidents/test_frozen_worker.py", "tests/runs/engine/commit"),
@@ -35,7 +35,7 @@ FAULTS = [
     ),
     Fault(
         "SQLite's checkpoint is no thread's head",
-        "runs/engine/commit/fenced.py",
+        "runs/engine/commit/statements.py",
         "        Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)\n",
         "        pass\n",
         ("tests/runs/engine/commit", "tests/runs/accidents/test_recovery.py"),
