@@ -306,6 +306,14 @@ def require_last(
     return progress.relied
 
 
+def test_what_counts_no_more_is_taken_from_no_checkpoint_that_was_read():
+    run, head = Run(), Checkpoint(metadata={"approved": {"plan": "nobody's"}, "loops": {}})
+    progress = Progress(run, head)
+    progress.settle(*approvals.settle(run, head))
+    assert progress.metadata == {"approved": {"plan": ""}, "loops": {}}
+    assert head.metadata == {"approved": {"plan": "nobody's"}, "loops": {}}
+
+
 @pytest.mark.parametrize(
     "given",
     [
