@@ -142,7 +142,8 @@ STEPS_OF_SEVERAL_RUNS = """
 @pytest.fixture
 def seen(order_that):
     """What the commits of a run with two steps and an end say to the database, in their order."""
-    order, commits = order_that(lambda state, context: Go()), []
+    order = order_that(lambda state, context: Go())
+    commits: list[list[str]] = []
 
     def hear(execute, sql, params, many, context):
         if sql.startswith(("WITH held", 'UPDATE "runs_run"')):
@@ -160,7 +161,7 @@ def seen(order_that):
 def shown(sql: str) -> str:
     """A text without names of tables before columns, quotes, lines, and a checkpoint's columns."""
     sql = re.sub(r'"(runs_run|checkpoints_\w+)"\."', '"', sql).replace('"', "")
-    names = [field.column for field in Checkpoint._meta.concrete_fields]
+    names = [str(field.column) for field in Checkpoint._meta.concrete_fields]
     for columns in (names, [f"kept_{name}" for name in names]):
         sql = sql.replace(", ".join(columns), "{columns}")
     one = r"%s(::[a-z ]+(\[\])?)?"
