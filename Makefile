@@ -22,6 +22,7 @@ check: .venv/dev .venv/node
 check-types: .venv/dev
 	$(BIN)/mypy $(MODULES) tests client/waystation_client client/generate.py $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
 check-doors: .venv/dev .venv/node
+	$(BIN)/python -m tests.programs.core
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
 	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check
@@ -52,7 +53,7 @@ reviewer: .venv/dev
 	REVIEWER_QUESTIONS=200 $(BIN)/python -m tests.run -s tests/stories/browser/test_reviewers_hour.py
 
 conformance: .venv/dev
-	$(BIN)/python -m tests.checkpoints.langgraph.conformance
+	$(BIN)/python -m tests.extensions.langgraph.saver.conformance
 
 bench: .venv/dev
 	$(BIN)/python -m bench $(ARGS)
@@ -81,8 +82,8 @@ adversary: .venv/dev
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
-.venv/runtime: requirements.txt requirements-mcp.txt | .venv/bin/uv
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt -r requirements-mcp.txt
+.venv/runtime: requirements.txt extensions/mcp/requirements.txt | .venv/bin/uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt -r extensions/mcp/requirements.txt
 	touch $@
 
 # Programs of Node for `make check` and the tests: Node 20 or newer of the machine, else Node from a wheel. A machine that reaches no
@@ -90,7 +91,7 @@ adversary: .venv/dev
 .venv/node: tests/node/package-lock.json | .venv/bin/uv
 	@$(BIN)/python -m tests.node.install $@
 
-.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt requirements-mcp.txt requirements-otel.txt requirements-saml.txt requirements-sentry.txt | .venv/bin/uv
+.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt extensions/langgraph/requirements.txt extensions/mcp/requirements.txt requirements-otel.txt requirements-saml.txt requirements-sentry.txt | .venv/bin/uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements-dev.txt
 	touch $@
 

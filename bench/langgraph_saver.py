@@ -72,7 +72,7 @@ def compile_graph(state: Any, saver: Any) -> Any:
 def measure() -> Iterator[dict[str, Any]]:
     from langgraph.checkpoint.postgres import PostgresSaver
 
-    from checkpoints.langgraph import DjangoSaver
+    from extensions.langgraph.saver import DjangoSaver
 
     owner = User.objects.get(username="bench")
     with (

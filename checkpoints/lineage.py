@@ -24,8 +24,8 @@ CHAIN = 1_000
 
 
 def latest(thread_id: uuid.UUID) -> Checkpoint | None:
-    """The checkpoint that a run of the thread would go on from (S1-15, S1-30): two reads by primary
-    key. None for a new thread (S1-17).
+    """The checkpoint that a run of the thread would go on from: two reads by primary key. None for
+    a new thread.
     """
     head = Thread.objects.filter(pk=thread_id).values("head")[:1]
     return Checkpoint.objects.filter(pk__in=head).first()

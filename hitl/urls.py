@@ -33,6 +33,7 @@ urlpatterns = [
     path("work-orders/new", orders.order_new, name="order_new"),
     path("work-orders/<wo:order_id>/", orders.order, name="order"),
     path("work-orders/<wo:order_id>/picture", picture.order_picture, name="order_picture"),
+    path("work-orders/<wo:order_id>/why", orders.order_why, name="order_why"),
     path("work-orders/<wo:order_id>/cancel", orders.order_cancel, name="order_cancel"),
     path("work-orders/<wo:order_id>/suspend", orders.order_suspend, name="order_suspend"),
     path("work-orders/<wo:order_id>/retry", orders.order_retry, name="order_retry"),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
-from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
@@ -20,9 +19,7 @@ sys.setswitchinterval(0.0005)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django_application: Any = get_asgi_application()
 
-from checkpoints import checks  # noqa: E402  # their models need the line above
-from hitl.doors.langgraph import server as langgraph  # noqa: E402  # as above
-from hitl.doors.langgraph.protocol import sockets as langgraph_sockets  # noqa: E402  # as above
+from checkpoints import checks, extension  # noqa: E402  # their models need the line above
 from hitl.http.incoming import bounded  # noqa: E402  # as above
 from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
@@ -30,7 +27,7 @@ from hitl.live.backpressure import patient  # noqa: E402  # as above
 from hitl.views import orders  # noqa: E402  # as above
 from hitl.views.cards import live_rows  # noqa: E402  # as above
 from project import draining  # noqa: E402  # as above
-from project.doors import guarded, when_asked  # noqa: E402  # as above
+from project.doors import guarded, near  # noqa: E402  # as above
 from project.errors import exception_handler  # noqa: E402  # as above
 from runs.definitions import shipped  # noqa: E402  # as above
 from runs.engine.workers import heartbeat  # noqa: E402  # as above
@@ -42,23 +39,30 @@ shipped.load_at_start()
 # `patient` stands outside whatever else changes `send`: it finds the client's connection by the
 # server's own
 streams = [path(route, patient(traced(guarded(stream)))) for route, stream in routing.streams()]
-doors: list[Any] = []
-door_sockets: list[Any] = []
-if settings.WAYSTATION_MCP:
-    mcp = when_asked("hitl.doors.mcp.server", "mcp", "requirements-mcp.txt")
-    doors = [path("mcp", patient(traced(guarded(mcp))))]
-if settings.WAYSTATION_LANGGRAPH:
-    graph_door = langgraph.application(exception_handler)
-    named = settings.WAYSTATION_LANGGRAPH_ORIGINS
-    doors.append(re_path(r"^langgraph/(?P<path>.*)$", patient(traced(guarded(graph_door, named)))))
-    graph_socket = langgraph_sockets.application(exception_handler)
-    door_sockets = [re_path(langgraph_sockets.PATH, guarded(patient(graph_socket), named))]
 pages = draining.with_daphne(traced(bounded(django_application)))
-http: Any = [*streams, *doors, re_path("", pages)]
-sockets = guarded(
+others = guarded(
     patient(URLRouter(routing.websockets(exception_handler, live_rows.tell, orders.WRITER)))
 )
-sockets = URLRouter([*door_sockets, re_path("", sockets)])
+
+
+def served(door: extension.Door) -> Any:
+    """The route of an extension's door; whom it is not there for finds what is there without it."""
+    if door.socket:
+        application, otherwise = guarded(patient(door.application), door.origins), others
+    else:
+        application = patient(traced(guarded(door.application, door.origins)))
+        otherwise = pages
+    return re_path(door.path, near(application, otherwise) if door.loopback else application)
+
+
+doors = [door for each in extension.installed() for door in each.doors()]
+doors.sort(key=lambda door: len(door.path), reverse=True)
+http: Any = [
+    *streams,
+    *(served(door) for door in doors if not door.socket),
+    re_path("", pages),
+]
+sockets = URLRouter([*(served(door) for door in doors if door.socket), re_path("", others)])
 
 
 class Served(ProtocolTypeRouter):

@@ -29,7 +29,7 @@ class QoS(virtual.QoS):
     place among the messages that the worker may take is never free again: a worker whose Redis hung
     for a second took no further message, or it ended where Redis was out of memory or read-only.
     docs/upstream/kombu-closed-channel.md has the reports. What a killed worker had taken, the sweep
-    finds (F11).
+    finds.
     """
 
     channel: Any

@@ -22,6 +22,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
+from hitl.http import clients
+
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -54,6 +56,16 @@ def guarded(application: Application, origins: Collection[str] = ()) -> Any:
             await send({"type": "websocket.close", "code": 4403})
         else:
             await _problem(send, *refused)
+
+    return door
+
+
+def near(application: Application, otherwise: Application) -> Any:
+    """The application, for clients on this machine; the other one for all others."""
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = application if clients.is_on_this_machine(scope) else otherwise
+        await chosen(scope, receive, send)
 
     return door
 

@@ -22,7 +22,7 @@ from hitl.http import rest
 from project import steady
 from project.identity.options import options as of_identity
 from project.openapi import enums
-from project.telemetry import errors, tracing
+from project.telemetry import errors, log_lines, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
 from runs.defaults import (
@@ -116,7 +116,19 @@ CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
 and are still read.
 """
 
-WAYSTATION_EXTENSIONS = env.items("WAYSTATION_EXTENSIONS")
+WAYSTATION_EXTENSIONS = env.extensions(
+    "WAYSTATION_EXTENSIONS",
+    BASE_DIR / "extensions",
+    default=(
+        "agui",
+        "booking",
+        "chat",
+        "coding",
+        "langgraph",
+        "mcp",
+        "repo_tidy",
+    ),
+)
 """What is switched on beside the core: names of packages of `extensions`. Empty: the core alone."""
 
 INSTALLED_APPS = [
@@ -471,24 +483,7 @@ UNFOLD = {
 
 LOG_FORMAT = env.one_of("LOG_FORMAT", "line", "json")
 """`json` writes one object a line, for programs that collect logs."""
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
-        "json": {"()": "checkpoints.telemetry.json_lines.JsonLines"},
-    },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
-    "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
-    "loggers": {
-        "django.channels.server": {"level": "WARNING"},
-        "celery": {"level": "WARNING"},
-        "daphne": {"level": "WARNING"},
-        "kombu": {"level": "WARNING"},
-        "httpx2": {"level": "WARNING"},
-        "mcp": {"level": "WARNING"},
-    },
-}
+LOGGING = log_lines.settings(LOG_FORMAT, env.text("LOG_LEVEL", "INFO"))
 
 SENTRY_DSN = env.text("SENTRY_DSN")
 SENTRY_ENVIRONMENT = env.text("SENTRY_ENVIRONMENT")

@@ -34,7 +34,7 @@ urlpatterns = [
     path("", include("project.identity.urls")),
     path("admin/login/", of_admin),
     path("admin/", admin.site.urls),
-    path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # as S4 prints them
+    path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # a second set
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
     path("api/reference/", reference, name="reference"),
     path("livez", probes.livez, name="livez"),

@@ -1,5 +1,4 @@
 import sys
-from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
@@ -12,7 +11,6 @@ from checkpoints.security import private_files
 from runs import checks as checks  # registers them
 from runs import defaults, env
 from runs.agents import model
-from runs.agents.tools import mcp_servers
 from runs.workflows import timing
 
 
@@ -37,10 +35,8 @@ class RunsConfig(AppConfig):
         )
         timing.go_by(clock.now)
         try:
-            if settings.WAYSTATION_MCP_TOOLS:
-                mcp_servers.register(Path(settings.WAYSTATION_MCP_TOOLS))
             shipped.register()
-        except (ImproperlyConfigured, mcp_servers.ServersRefused) as error:
+        except ImproperlyConfigured as error:
             if not env.serves(sys.argv):
                 raise
             # servers of others would end with a traceback

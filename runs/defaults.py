@@ -23,12 +23,9 @@ WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystatio
 WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
 WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000, low=1))
 WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
-WAYSTATION_WORKFLOWS = env.workflows(
-    "WAYSTATION_WORKFLOWS",
-    "runs.contrib.repo_tidy,runs.contrib.booking,runs.contrib.chat,runs.contrib.coding",
-)
+WAYSTATION_WORKFLOWS = env.items("WAYSTATION_WORKFLOWS") or ["+"]
 """Modules that declare workflows, and folders of such modules (`runs.definitions.loading`): beside
-those that we ship where the value begins with `+`, else in their place.
+those of the extensions where the first begins with `+`, else in their place.
 """
 WAYSTATION_LANGUAGE = env.one_of("WAYSTATION_LANGUAGE", "en", "de")
 """Of pages where neither a person nor their browser chose one, and of mails and messages."""
@@ -218,15 +215,15 @@ WAYSTATION_MCP_TOOLS = env.text("WAYSTATION_MCP_TOOLS")
 """The file with the tools of MCP servers that agents may use (`manage.py mcp_tools`); "" for none.
 """
 WAYSTATION_MCP = env.flag("WAYSTATION_MCP")
-"""Whether `/mcp` is served (docs/how-to/mcp.md); it takes `requirements-mcp.txt`."""
+"""Whether `/mcp` is served (docs/how-to/mcp.md); it takes `extensions/mcp/requirements.txt`."""
 WAYSTATION_MCP_OWNER_DECIDES = env.flag("WAYSTATION_MCP_OWNER_DECIDES")
 """Whether the person of an agent's token may approve what the agent asks: for an installation of
 one person. The token itself never may.
 """
 WAYSTATION_MCP_PERMISSION_MINUTES = env.number("WAYSTATION_MCP_PERMISSION_MINUTES", 30, low=0.1)
 """How long `permission_prompt` waits for a person, where its address names no deadline."""
-WAYSTATION_LANGGRAPH = env.flag("WAYSTATION_LANGGRAPH")
-"""Whether `/langgraph` is served (docs/how-to/langgraph-clients.md)."""
+WAYSTATION_LANGGRAPH = env.reach("WAYSTATION_LANGGRAPH")
+"""Whether `/langgraph` is served (docs/how-to/langgraph-clients.md), and to whom."""
 WAYSTATION_LANGGRAPH_ORIGINS = env.items("WAYSTATION_LANGGRAPH_ORIGINS")
 """Origins, such as `https://ui.example`, whose pages may speak to `/langgraph`, with a token."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
@@ -281,7 +278,7 @@ WAYSTATION_TEAMS_SECRETS = env.items("WAYSTATION_TEAMS_SECRETS")
 """Security tokens of outgoing webhooks of Teams, in base64: any of them (docs/how-to/teams.md)."""
 WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
-`runs.engine.approvals.Decisions`.
+`runs.engine.decision_records.Decisions`.
 """
 WAYSTATION_PASSES = "hitl.decisions.closing.by_workflow"
 """What answers a question for a step that passes its review: a function of the question's key and

@@ -7,9 +7,10 @@ import json
 import os
 import re
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -46,6 +47,11 @@ def flag(name: str, default: bool = False) -> bool:
     if value not in {"1", "0", "true", "false", "yes", "no", ""}:
         raise ImproperlyConfigured(f"{name}={value!r}: use 1 or 0")
     return value in {"1", "true", "yes"}
+
+
+def reach(name: str) -> bool | Literal["loopback"]:
+    """A flag, or `loopback` for what only clients on the server's own machine find."""
+    return "loopback" if text(name) == "loopback" else flag(name)
 
 
 def one_of(name: str, default: str, *others: str) -> str:
@@ -92,6 +98,17 @@ def umask(name: str, default: str) -> int:
     return int(raw, 8)
 
 
+def extensions(name: str, folder: Path, default: Collection[str]) -> list[str]:
+    """Names of packages of a folder, each of which is an app."""
+    known = sorted(apps.parent.name for apps in folder.glob("*/apps.py"))
+    found = items(name, ",".join(default))
+    if strange := [each for each in found if each not in known]:
+        raise ImproperlyConfigured(
+            f"{name}: there is no extension {strange[0]!r}; there are {', '.join(known)}"
+        )
+    return list(dict.fromkeys(found))
+
+
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
 
@@ -110,13 +127,6 @@ def networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
         return [ipaddress.ip_network(item) for item in items(name)]
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}") from error
-
-
-def workflows(name: str, shipped: str) -> list[str]:
-    """Modules and folders; what begins with `+` comes beside those that we ship."""
-    given = text(name).strip()
-    found = [item.strip() for item in given.removeprefix("+").split(",") if item.strip()]
-    return found if given and not given.startswith("+") else [*shipped.split(","), *found]
 
 
 def arguments(name: str) -> list[str]:

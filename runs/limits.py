@@ -1,4 +1,4 @@
-"""What one request, one row or one person may cost: the only place that says it (P12).
+"""What one request, one row or one person may cost: the only place that says it.
 docs/reference/limits.md says the same for people.
 
 Plain numbers, so that every layer and the workflows can read them. Those in SETTINGS are defaults:

@@ -1,4 +1,4 @@
-"""Where work stands, in the words of pages and the admin; the wire keeps its own words (SPEC §1).
+"""Where work stands, in the words of pages and the admin; the wire keeps its own words.
 
 No queries here.
 """

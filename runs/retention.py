@@ -157,7 +157,7 @@ def tend(*, now: dt.datetime) -> None:
 
 
 def prune(*, now: dt.datetime, dry_run: bool = False) -> Tally:
-    """Drop all that may go; with `dry_run` only count it. Raises housekeeping.Busy."""
+    """Drop all that may go; with `dry_run` only count it. Raises housekeeping.HousekeepingBusy."""
     return (
         housekeeping.report(rules(), now=now)
         if dry_run

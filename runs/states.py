@@ -63,7 +63,7 @@ class PauseStatus(models.TextChoices):
 
 
 class Lifecycle(models.TextChoices):
-    """The states of a run that are watched (S3-6, S3-42): see `hitl.wait_gate.lifecycles`."""
+    """The states of a run that are watched: see `hitl.wait_gate.lifecycles`."""
 
     RUNNING = "running"
     WAITING = "waiting_external"

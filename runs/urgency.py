@@ -1,7 +1,7 @@
 """Which runs go first where more wait than workers can take: the priority of a run's message, the
 order in which the sweep sends, and whose turn it is for a place of a limit.
 
-Begun work goes before new work (P3). Of new work that which an operator raised goes first, then the
+Begun work goes before new work. Of new work that which an operator raised goes first, then the
 first few of each team (or person, where there is no team), then the rest, and what its own asker
 lowered. What has waited for `AGED` goes with raised work, so nothing starves.
 """
@@ -27,8 +27,7 @@ from runs.models import Run, RunQuerySet
 from runs.states import PENDING
 
 SHARE = 10
-"""New runs of one team that wait beside everybody else's; further ones wait behind those of
-others (P12).
+"""New runs of one team that wait beside everybody else's; further ones wait behind those of others.
 """
 STEP = dt.timedelta(minutes=10)
 """What one step of priority is worth: so much waiting."""
@@ -149,7 +148,7 @@ class NewRun:
 
 @dataclass(frozen=True)
 class Turns:
-    """Who has had a turn: counted from rows, so that nothing can drift (F12)."""
+    """Who has had a turn: counted from rows, so that nothing can drift."""
 
     now: dt.datetime
     at_work: Counter[Share] = field(default_factory=Counter)

@@ -78,7 +78,7 @@ ON_BOTH = (
     "checkpoints/database/",
     "checkpoints/events/",
     "checkpoints/forensics/",
-    "checkpoints/langgraph/test_saver.py",
+    "extensions/langgraph/saver/test_saver.py",
     "checkpoints/retention/",
     "checkpoints/store/",
     "hitl/ledger/",

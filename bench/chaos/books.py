@@ -70,9 +70,6 @@ class Books:
             kind, f"{run.work_order.shown_id} {run.child_name or run.shown_id} {words}"
         )
 
-    # -- keys
-    # ----------------------------------------------------------------------------------------------
-
     def check_keys(self, asked: Sequence[Asked]) -> dict[str, Any]:
         """One order for each key, the one that its answer named; schedules have none."""
         by_title: defaultdict[str, list[str]] = defaultdict(list)
@@ -97,9 +94,6 @@ class Books:
             )
         again = sum(len(request.answers) - 1 for request in asked)
         return {"keys": len(asked), "asked_again": again}
-
-    # -- orders
-    # ----------------------------------------------------------------------------------------------
 
     def check_orders(self) -> dict[str, Any]:
         effects = Counter((self.stack.folder / EFFECTS).read_text().split())
@@ -262,9 +256,6 @@ class Books:
             self.breach(run, f"ended {kinds}")
         if kinds["approval_requested"] != kinds["approval_received"] + kinds["run_expired"]:
             self.breach(run, f"asked and was answered {kinds}")
-
-    # -- answers
-    # ----------------------------------------------------------------------------------------------
 
     def check_answers(self, heard: Sequence[Answer]) -> dict[str, Any]:
         """What a client was told is true: an answer that was taken is the recorded one, and nothing

@@ -218,9 +218,6 @@ class Flow(asyncio.Protocol):
         self._kept = b""
         """A message that a trap kept from the server."""
 
-    # -- both sides
-    # ----------------------------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.client = transport
@@ -287,9 +284,6 @@ class Flow(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self.server is not None and not self.link.silent:
             self.server.resume_reading()
-
-    # -- what the client says
-    # ----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         if self.server is None or self.server.is_closing():
@@ -384,9 +378,6 @@ class Flow(asyncio.Protocol):
         trap.spring(self.link, self)
         trap.sprung.set()
         raise _Sprung
-
-    # -- what the server says
-    # ----------------------------------------------------------------------------------------------
 
     def heard(self, data: bytes) -> None:
         if not self.mute:

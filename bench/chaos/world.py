@@ -178,9 +178,6 @@ class World:
     def breach(self, kind: Kind, words: str) -> None:
         self.breaches.append((kind, words))
 
-    # -- hosts
-    # ----------------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Start all hosts."""
         self.start("web")
@@ -290,9 +287,6 @@ class World:
         for network in self.networks:
             network.remove()
 
-    # -- outages
-    # ----------------------------------------------------------------------------------------------
-
     @contextmanager
     def outage(self) -> Iterator[None]:
         """Meanwhile, and for GRACE after it, clients may hear that somebody does not answer."""
@@ -328,9 +322,6 @@ class World:
         return moment - max(
             (until - GRACE for _, until in self._outages if until - GRACE < moment), default=0
         )
-
-    # -- recovery
-    # ----------------------------------------------------------------------------------------------
 
     def held_by(self, owners: Collection[str], heard: bytes = b"") -> list[Touched]:
         """The runs that these processes of a host (see `Host.owners`) had when it died, and those

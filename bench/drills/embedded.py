@@ -68,8 +68,6 @@ class Drill:
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
             return connection.execute(statement).fetchall()
 
-    # -- killed between an answer and its commit
-
     def killed(self) -> None:
         took = self._answered_in()
         seen: Counter[str] = Counter()
@@ -126,8 +124,6 @@ class Drill:
             timer.join()
             self.process.wait()
         return str(status or "nothing")
-
-    # -- time
 
     def set_back(self) -> None:
         """An hour, between two starts, with a question that has a deadline and one without."""

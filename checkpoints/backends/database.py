@@ -212,7 +212,7 @@ def _kept(row: Checkpoint) -> StoredCheckpoint:
 def _rebase(row: Checkpoint, *, onto: uuid.UUID | None) -> None:
     """Make a delta a snapshot of the same state, and link it to an ancestor that stays.
 
-    Its digest stays too (F25).
+    Its digest stays too.
     """
     whole = Checkpoint.objects.get(pk=row.pk)
     state = store.load(whole)

@@ -1,10 +1,10 @@
 """What a checkpoint store promises, whatever it stands on: the contract that
 `checkpoints.testing.CheckpointContract` proves.
 
-One contract (S2-2, S2-25). The product keeps its checkpoints as rows (`database`); another backend
-keeps the bodies of their states (`BodyStore`, `checkpoints.store.bodies`), and serves programs of
-their own that need no rows. No ORM here, so that a small program can use the memory, file or Redis
-store without the product's tables.
+One contract. The product keeps its checkpoints as rows (`database`); another backend keeps the
+bodies of their states (`BodyStore`, `checkpoints.store.bodies`), and serves programs of their own
+that need no rows. No ORM here, so that a small program can use the memory, file or Redis store
+without the product's tables.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class CheckpointStore(ABC):
             before: the parent's state where the caller has it in hand, as `load` gave it; saves
                 reading it.
         Raises:
-            codec.NotJson: the state would not come back from JSON as it is; names the key (F14).
+            codec.NotJson: the state would not come back from JSON as it is; names the key.
             CheckpointUnknown: there is no such parent.
             HeadMoved: `parent` is not the head any more.
         """
@@ -192,7 +192,7 @@ class CheckpointStore(ABC):
         checkpoints.
 
         A store without a look-up of its own takes the newest entry of its history, which the order
-        of ids makes the head (S1-16).
+        of ids makes the head.
         """
         return next(iter(self.history(thread_id, limit=1)), None)
 
@@ -236,7 +236,7 @@ class CheckpointStore(ABC):
         """Drop old checkpoints; the newest `keep` stay, and always the head, the root, what waits
         for somebody and what a kept one needs.
 
-        A kept checkpoint loads as before (F25). The parent of one whose parent went is its nearest
+        A kept checkpoint loads as before. The parent of one whose parent went is its nearest
         ancestor that stayed.
         """
 

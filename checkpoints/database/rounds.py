@@ -1,4 +1,4 @@
-"""A round goes through rows, and one of them never ends it for the others (P12).
+"""A round goes through rows, and one of them never ends it for the others.
 
 What goes wrong with a row is logged with its name, and whoever goes through them leaves it for a
 later time. A database that is away is wrong with no row: it ends the round, and the next one begins

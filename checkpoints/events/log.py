@@ -33,7 +33,7 @@ class Marks(TypedDict, total=False):
     imported: bool
     """There, and true, on an event that came with a document."""
     channel: str
-    """`status` on a question (S2-19)."""
+    """`status` on a question."""
 
 
 class Envelope(Marks):

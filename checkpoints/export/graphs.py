@@ -43,10 +43,6 @@ UNPACKED = 256 * 1024 * 1024
 SHOWN = ("status", "node_id", "next_step", "completed_nodes", "total_nodes")
 
 
-# -- export
-# --------------------------------------------------------------------------------------------------
-
-
 def export(thread: Thread) -> Document:
     """`{"graph": …}`, or nothing where no graph has used the thread.
 
@@ -131,10 +127,6 @@ def _payload(row: Any) -> Document:
     return {"kind": row.kind, "content": base64.b64encode(opened(row, "content")).decode()}
 
 
-# -- import
-# --------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class _Space:
     """A space of a document, checked, with its payloads decoded."""
@@ -164,7 +156,7 @@ def load(document: Document, loaded: Loaded) -> None:
         thread=thread, owner_id=thread.owner_id, name=_name(graph["name"], document, thread)
     )
     for space in spaces:
-        _written(space, owner, loaded, document["thread"]["id"])
+        _write_space(space, owner, loaded, document["thread"]["id"])
 
 
 def _name(given: str, document: Document, thread: Thread) -> str:
@@ -284,7 +276,7 @@ def _wanted(row: Document, data: bytes) -> set[tuple[str, str]]:
         ) from error
 
 
-def _written(space: _Space, owner: GraphThread, loaded: Loaded, thread_id: str) -> None:
+def _write_space(space: _Space, owner: GraphThread, loaded: Loaded, thread_id: str) -> None:
     namespace = GraphNamespace.objects.create(thread=owner, name=space.name)
     keys: list[uuid.UUID] = [ids.new() for _ in space.blobs]
     blobs = [

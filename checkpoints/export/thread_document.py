@@ -1,5 +1,5 @@
 """A thread as one JSON document: what is written of checkpoints, events, memos and blobs, and how
-it is read back. No pickle (F15).
+it is read back. No pickle: reading one runs code.
 
 The rest of the document is written and read by the layers above, each by its `sections`;
 `hitl.threads.export` joins it all, and is what callers use. The shape is in `schema`.

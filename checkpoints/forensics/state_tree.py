@@ -21,9 +21,7 @@ CHILDREN = 100
 """Items of one object or list that are shown at once; the others are a click away."""
 HITS = 200
 LONG, HALF = 10_000, 5_000
-"""A text that is longer keeps its beginning and its end (S0-66); only here, never in what is
-stored.
-"""
+"""A text that is longer keeps its beginning and its end; only here, never in what is stored."""
 SIGNS = 120
 """Up to here a value stands on the line of its key."""
 

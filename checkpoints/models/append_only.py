@@ -51,7 +51,7 @@ class Guard:
 
 
 @contextmanager
-def opened(exemption: str) -> Iterator[None]:
+def open_exemption(exemption: str) -> Iterator[None]:
     """Open an exemption in all guards until the block ends.
 
     Call inside a transaction, which an error in the block must roll back.

@@ -1,6 +1,6 @@
 """Tables of LangGraph's checkpoints: what its saver contract needs beyond a `Checkpoint`.
 
-Written by `checkpoints.langgraph` only.
+Written by `extensions.langgraph.saver` only.
 
 A graph's checkpoint is a row of `Checkpoint`, so pages, API and permissions know it, and one of
 `GraphCheckpoint` with what the graph goes on from. Values of channels are blobs, once per version;
@@ -177,7 +177,7 @@ class GraphDrawing(models.Model):
     """What a graph of the settings looks like, as a process that ran it saw it; of each shape the
     latest.
 
-    Written by `checkpoints.store.graph_drawings`.
+    Written by `extensions.langgraph.graphs.kept_drawings`.
     """
 
     name = models.CharField(max_length=200, help_text="By which templates name the graph.")

@@ -60,7 +60,7 @@ def tend(rules: Rules, *, seconds: float, every: dt.timedelta, now: dt.datetime)
 
 
 def whole(rules: Rules, *, every: dt.timedelta, now: dt.datetime) -> Tally:
-    """A whole round from its beginning. Raises Busy."""
+    """A whole round from its beginning. Raises HousekeepingBusy."""
     held = claim(NAME, now=now, early=True)
     if held is None:
         raise HousekeepingBusy(
@@ -243,7 +243,10 @@ def _free(held: RoundClaim) -> Iterator[Tally]:
 
 
 def report(rules: Rules, *, now: dt.datetime) -> Tally:
-    """What `whole` would drop, without dropping it; marks are its scratch paper. Raises Busy."""
+    """What `whole` would drop, without dropping it; marks are its scratch paper.
+
+    Raises HousekeepingBusy.
+    """
     held = claim(NAME, now=now, early=True)
     if held is None:
         raise HousekeepingBusy(

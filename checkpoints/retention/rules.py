@@ -1,8 +1,8 @@
 """What is kept and what is dropped: by age and by count, in small transactions, never what anything
 still needs.
 
-A checkpoint whose parent goes is first written anew as a snapshot (F25): the same state, under the
-same digest, behind the nearest ancestor that stays. That is the one place where a checkpoint's row
+A checkpoint whose parent goes is first written anew as a snapshot: the same state, under the same
+digest, behind the nearest ancestor that stays. That is the one place where a checkpoint's row
 changes, and of it only `store.REWRITTEN`.
 
 Of the log only the beginning goes: `Thread.first_seq` says where it begins now. The one exception

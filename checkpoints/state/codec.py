@@ -49,7 +49,7 @@ _IN_ORDER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_asci
 
 
 class NotJson(Exception):
-    """A value would not come back from JSON as it went in. The message names the key (F14).
+    """A value would not come back from JSON as it went in. The message names the key.
 
     `path` is the way to the value as far as it is known; who is further out puts its own part in
     front.

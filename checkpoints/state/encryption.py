@@ -1,5 +1,5 @@
 """Encryption at rest: what may hold content is kept under a key where
-`settings.WAYSTATION_ENCRYPTION_KEYS` names one. Off by default.
+`WAYSTATION_ENCRYPTION_KEYS` names one. Off by default.
 
 AES-256-GCM by `cryptography`. A sealed value is `wse1.<key id>.` and then, as bytes or (in columns
 of text) in base64: salt (16), nonce (12), ciphertext with its tag. Each process draws a salt and
@@ -170,12 +170,12 @@ def _fresh_salt() -> bytes:
     return _salt
 
 
-def _after_fork() -> None:
+def _draw_salt() -> None:
     global _salt
     _salt = os.urandom(SALT)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_draw_salt)
 
 
 def seal(plain: bytes, about: str, *, always: bool = False) -> bytes:

@@ -15,7 +15,7 @@ tells *about* the secret is none either (ABOUT): `next_token_count`, `token_limi
 **Which values.** All but null, true, false and what is empty: they give nothing away, and a step
 may ask whether a secret was there.
 
-No Django here: `configure` is called once at the start, with `settings.WAYSTATION_REDACT`.
+No Django here: `configure` is called once at the start, with `WAYSTATION_REDACT`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def redact(value: Any) -> Any:
 
 
 def found(value: Any, path: str = "") -> Iterator[str]:
-    """The ways to values that redaction would replace, such as `login.password`.
+    """The ways to values that redaction would replace, such as `user.password`.
 
     For a whole state, or an update of one.
     """

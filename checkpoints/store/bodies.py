@@ -33,7 +33,7 @@ No body of ours does: they have `set` and `unset`, or `state`.
 """
 SEALED = "checkpoints_checkpoint.body"
 """What a body is authenticated with where it is encrypted, wherever it lies."""
-Place = tuple[str, uuid.UUID, uuid.UUID]
+BodyKey = tuple[str, uuid.UUID, uuid.UUID]
 """What the store was called, thread and checkpoint."""
 
 
@@ -101,13 +101,13 @@ def _drop(texts: Sequence[str]) -> None:
                 store.drop_bodies(thread_id, keys)
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> BodyKey:
     name, thread, key = json.loads(text)["elsewhere"]
     return name, uuid.UUID(thread), uuid.UUID(key)
 
 
 def _by_thread(
-    places: Iterable[Place], *, but: dict[uuid.UUID, str]
+    places: Iterable[BodyKey], *, but: dict[uuid.UUID, str]
 ) -> dict[uuid.UUID, list[uuid.UUID]]:
     by_thread: dict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
     for _, thread_id, key in places:
@@ -116,7 +116,7 @@ def _by_thread(
     return by_thread
 
 
-def _body(found: dict[uuid.UUID, str], place: Place) -> str:
+def _body(found: dict[uuid.UUID, str], place: BodyKey) -> str:
     name, _, key = place
     if key not in found:
         raise CheckpointDamaged(

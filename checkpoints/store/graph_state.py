@@ -200,10 +200,6 @@ def _joined(channel: str, chain: list[Any]) -> ChannelValue:
     )
 
 
-# -- for people
-# --------------------------------------------------------------------------------------------------
-
-
 def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
     """A graph's channels at a checkpoint as JSON: what JSON cannot hold is an object that says in
     `$type` what it is.
@@ -285,7 +281,7 @@ def _plain(kind: str, data: bytes) -> Any:
         import ormsgpack
     except ImportError:
         return {
-            "$type": "msgpack; install requirements-langgraph.txt to see it",
+            "$type": "msgpack; install extensions/langgraph/requirements.txt to see it",
             "bytes": len(data),
         }
 

@@ -23,7 +23,7 @@ PARENT = "traceparent"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SpanRef:
     """A span by its ids, in hexadecimal: another worker may go on below it."""
 
     trace: str
@@ -31,7 +31,7 @@ class Place:
     sampled: bool = True
 
 
-def place(trace: Any, span: Any, *, sampled: bool = True) -> Place | None:
+def place(trace: Any, span: Any, *, sampled: bool = True) -> SpanRef | None:
     """A place as it was kept; None where that is none, since rows may hold anything."""
     known = (
         isinstance(trace, str)
@@ -39,7 +39,7 @@ def place(trace: Any, span: Any, *, sampled: bool = True) -> Place | None:
         and TRACE.fullmatch(trace)
         and SPAN.fullmatch(span)
     )
-    return Place(str(trace), str(span), sampled) if known else None
+    return SpanRef(str(trace), str(span), sampled) if known else None
 
 
 class Tracing:
@@ -53,8 +53,8 @@ class Tracing:
         self._propagator = TraceContextTextMapPropagator()
 
     def root(
-        self, name: str, attributes: Mapping[str, Any], *, link: Place | None, began: float
-    ) -> Place:
+        self, name: str, attributes: Mapping[str, Any], *, link: SpanRef | None, began: float
+    ) -> SpanRef:
         """A span that begins a trace and ends at once, from `began` (seconds of the epoch) till
         now; it tells of the trace before it by a link.
         """
@@ -71,7 +71,7 @@ class Tracing:
         return self._place(span)
 
     @contextmanager
-    def below(self, parent: Place, name: str, attributes: Mapping[str, Any]) -> Iterator[Span]:
+    def below(self, parent: SpanRef, name: str, attributes: Mapping[str, Any]) -> Iterator[Span]:
         """A span below one of this or another process, current meanwhile."""
         above = self._api.set_span_in_context(self._api.NonRecordingSpan(self._context(parent)))
         with self._tracer.start_as_current_span(
@@ -115,17 +115,17 @@ class Tracing:
         place = self._of(context)
         return {"trace_id": place.trace, "span_id": place.span}
 
-    def _place(self, span: Span) -> Place:
+    def _place(self, span: Span) -> SpanRef:
         return self._of(span.get_span_context())
 
-    def _of(self, context: Any) -> Place:
-        return Place(
+    def _of(self, context: Any) -> SpanRef:
+        return SpanRef(
             self._api.format_trace_id(context.trace_id),
             self._api.format_span_id(context.span_id),
             context.trace_flags.sampled,
         )
 
-    def _context(self, place: Place) -> Any:
+    def _context(self, place: SpanRef) -> Any:
         return self._api.SpanContext(
             trace_id=int(place.trace, 16),
             span_id=int(place.span, 16),

@@ -3,16 +3,16 @@ and for yours:
 
     class TestMyStore(CheckpointContract):
         def setting(self):
-            return {"BACKEND": "shop.stores.MyStore", "OPTIONS": {"path": …}}
+            return {"BACKEND": "shop.stores.MyStore", "OPTIONS": {"path": "/var/lib/shop"}}
 
-        def damage(self, store, thread_id, checkpoint_id): …  # change the stored bytes of that
-        checkpoint's state
+        def damage(self, store, thread_id, checkpoint_id):
+            ...  # change the stored bytes of that checkpoint's state
 
-        def failing(self, store): …  # a context manager in which a write stops half-way with an
-        exception
+        def failing(self, store):
+            ...  # a context manager in which a write stops half-way with an exception
 
 Needs pytest, and nothing of Waystation's own tests. A backend that is not `durable` is asked to
-show that it says so (S2-27).
+show that it says so.
 """
 
 import pytest

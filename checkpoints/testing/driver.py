@@ -3,7 +3,7 @@
 
 plan → ask (waits for an answer) → work, three times → finish. After every step there is a
 checkpoint; every step leaves a line in a ledger when its body ran. It is what a durable runtime
-does with a store: load the newest, go on with the step it names (S2-4, S2-5, S2-7).
+does with a store: load the newest, go on with the step it names.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def run(
 def answer(
     store: CheckpointStore, thread: uuid.UUID, prompt: str, response: str
 ) -> StoredCheckpoint:
-    """Write a person's answer into the history; the workflow itself goes on elsewhere (S2-19,
-    S2-21). Raises PromptMismatch.
+    """Write a person's answer into the history; the workflow itself goes on elsewhere. Raises
+    PromptMismatch.
     """
     head = store.latest(thread)
     asked = (

@@ -106,7 +106,7 @@ class Lineage(Hooks):
     def test_prune_keeps_the_newest_the_root_the_head_and_what_waits(
         self, store: CheckpointStore, thread: uuid.UUID
     ) -> None:
-        """S2-8 (C4), F25: what stays loads as before, and its parents lead to the root."""
+        """What stays loads as before, and its parents lead to the root."""
         made = chain(store, thread, 30)
         asked = chain(store, thread, 1, entry=WAITS)
         made += asked + chain(store, thread, 30)

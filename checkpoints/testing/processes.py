@@ -1,4 +1,4 @@
-"""Kill and resume, in processes of their own (S2-27).
+"""Kill and resume, in processes of their own.
 
 A store that does not survive its process shows that it says so.
 """
@@ -30,9 +30,7 @@ class Processes(Hooks):
     def test_killed_after_every_checkpoint_the_next_process_goes_on_and_no_step_runs_twice(
         self, store: CheckpointStore, tmp_path: Path
     ) -> None:
-        """S2-5, S2-7, S2-27: kill -9 at each boundary of the workflow, always the same thread and
-        run.
-        """
+        """Kill -9 comes at each boundary of the workflow; thread and run stay the same."""
         thread, ledger = self.new_thread(), tmp_path / "ledger"
         if not store.durable:
             return self._does_not_survive_and_says_so(store, thread, ledger)
@@ -50,10 +48,8 @@ class Processes(Hooks):
     def test_a_person_answers_between_three_processes(
         self, store: CheckpointStore, tmp_path: Path
     ) -> None:
-        """S2-32: process 1 pauses and ends; process 2 takes the answer, and no other question's;
-        process 3 goes on to the end.
-
-        S2-8 (C4): what is complete is kept; retention drops it later.
+        """Process 1 pauses and ends; process 2 takes the answer, and no other question's; process 3
+        goes on to the end. What is complete is kept; retention drops it later.
         """
         thread, ledger = self.new_thread(), tmp_path / "ledger"
         if not store.durable:
@@ -71,7 +67,7 @@ class Processes(Hooks):
     def test_a_recreated_application_goes_on_with_what_the_first_one_wrote(
         self, tmp_path: Path
     ) -> None:
-        """S2-28..30, S2-33: two instances of the adapter, and nothing else in common."""
+        """Two instances of the adapter have nothing else in common."""
         thread, ledger = self.new_thread(), tmp_path / "ledger"
         first = self.make()
         assert driver.run(first, thread, RUN, ledger, die_after=0) == "pending_input"

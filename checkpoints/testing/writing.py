@@ -31,9 +31,7 @@ class Writing(Hooks):
     def test_what_was_put_is_what_is_loaded(
         self, store: CheckpointStore, thread: uuid.UUID
     ) -> None:
-        """S2-4, S2-5, S3-3..9: the state, and beside it run, node, status, why it waits, for what,
-        until when.
-        """
+        """The state, and beside it run, node, status, why it waits, for what, until when."""
         why = {
             "blocking_reason": "missing_supplier_data",
             "required_inputs": {"type": "object"},
@@ -86,7 +84,7 @@ class Writing(Hooks):
             store.load(thread, kept.id)["a"].append(2)
 
     def test_a_step_costs_what_is_new(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """F26: of 200 messages, the deltas hold one each."""
+        """Of 200 messages, the deltas hold one each."""
         made = chain(store, thread, 200, wide=4000)
         sizes = sorted(kept.size for kept, _ in made[1:])
         assert sizes[len(sizes) // 2] < 200
@@ -95,7 +93,7 @@ class Writing(Hooks):
     def test_a_state_that_json_cannot_hold_is_refused_and_named(
         self, store: CheckpointStore, thread: uuid.UUID
     ) -> None:
-        """F14: at the write, not when it is needed."""
+        """It is refused at the write, not when it is needed."""
         first = store.put(thread, RUN, {"a": 1}, ACTIVE, parent=None)
         for bad in ({"socket": object()}, {"x": float("nan")}, {"x": {1: 2}}):
             with pytest.raises(codec.NotJson, match=r"state\.(socket|x)"):
@@ -140,8 +138,8 @@ class Writing(Hooks):
         assert chain(store, thread, 2)[-1][0] == store.latest(thread)  # its id may be used again
 
     def test_bodies_for_the_engine(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """S2-2, S2-25: the same store keeps the bodies of checkpoints whose rows are in the
-        database, if it does that at all.
+        """The same store keeps the bodies of checkpoints whose rows are in the database, if it does
+        that at all.
         """
         if not isinstance(store, BodyStore):
             assert store.transactional  # then they are in the rows

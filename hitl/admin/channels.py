@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from checkpoints.admin.checkpoints import ReadOnlyAdmin
+from checkpoints.admin.base import ReadOnlyAdmin
 from checkpoints.database.people import NAME, User
 from hitl.models import ChatAccount
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 from unfold.admin import ModelAdmin
 
-from checkpoints.admin.checkpoints import ReadOnlyAdmin
+from checkpoints.admin.base import ReadOnlyAdmin
 from checkpoints.database.people import NAME, User
 from hitl.models import ClaimedGroup, MembershipChange
 

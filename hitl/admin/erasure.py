@@ -13,7 +13,7 @@ from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints import ids
-from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json
+from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json
 from checkpoints.admin.columns import display
 from checkpoints.models import Thread
 from hitl.admin.forensics import ThreadForensics

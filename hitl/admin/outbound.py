@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, row
+from checkpoints.admin.base import MOST, ConfirmedAdmin, row
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from hitl.models.outbound import Delivery, Endpoint
@@ -89,7 +89,7 @@ class DeliveryAdmin(ConfirmedAdmin):
                 title=gettext("Send these again?"),
                 words=description,
             )
-        count = sum(sending.again(delivery) for delivery in queryset[:MOST])
+        count = sum(sending.send_again(delivery) for delivery in queryset[:MOST])
         self.message_user(
             request, gettext("%(count)s sent again.") % {"count": count}, messages.SUCCESS
         )

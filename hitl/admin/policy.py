@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.checkpoints import ReadOnlyAdmin, row, text_column
+from checkpoints.admin.base import ReadOnlyAdmin, row, text_column
 from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
-from checkpoints.admin.checkpoints import ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.base import ReadOnlyAdmin, as_json, row, text
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from hitl.models import InboundStart, StartDelivery

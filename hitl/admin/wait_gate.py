@@ -10,10 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME, User
 from hitl.models import EarlyAnswer, InboundSource, Wait
+from hitl.outbound import signatures
 
 
 @admin.register(InboundSource)
@@ -45,7 +46,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        obj.secrets = [InboundSource.new_secret()]
+        obj.secrets = [signatures.new_secret()]
         obj.save(force_insert=True)
         self.message_user(
             request,
@@ -84,7 +85,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
                 words=description,
             )
         for source in self._mine(request, queryset):
-            secret = InboundSource.new_secret()
+            secret = signatures.new_secret()
             source.secrets = [secret, *source.secrets][:5]
             source.save(update_fields=["secrets"])
             self.message_user(

@@ -24,6 +24,7 @@ from checkpoints.state.encryption import KeyMissing, SealBroken
 from hitl.http import idempotency, incoming, problems
 from hitl.http.authentication import SEEN_EVERY
 from hitl.models import InboundSource
+from hitl.outbound.signatures import new_secret
 from hitl.wait_gate import signatures
 
 MARK = "\t"
@@ -113,7 +114,7 @@ def signed(view: View, *, starts: bool = False) -> View:
 
 
 def _verified(request: HttpRequest, name: str, message_id: str, *, starts: bool) -> InboundSource:
-    """The source that signed a request; raises signing.BadSignature."""
+    """The source that signed a request; raises signatures.BadSignature."""
     source = (
         InboundSource.objects.select_related("user")
         .filter(name=name, active=True, user__is_active=True, start__isnull=not starts)
@@ -121,7 +122,7 @@ def _verified(request: HttpRequest, name: str, message_id: str, *, starts: bool)
     )
     secrets = [] if source is None else list(demand(source.secrets))
     signatures.verify(
-        secrets or [InboundSource.new_secret()],  # takes as long for a name that is none
+        secrets or [new_secret()],  # takes as long for a name that is none
         message_id=message_id,
         timestamp=request.headers.get(signatures.TIMESTAMP, ""),
         signature=request.headers.get(signatures.SIGNATURE, ""),

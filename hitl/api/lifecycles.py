@@ -1,5 +1,5 @@
-"""What waits, was resumed or has expired, over REST (S3-42): a list of runs by their state, and
-counters. Live: `hitl.live.routing`.
+"""What waits, was resumed or has expired, over REST: a list of runs by their state, and counters.
+Live: `hitl.live.routing`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The REST addresses of one work order: read it, answer it, end it, go on with it."""
+"""The REST addresses of work orders: make one, list and read them, answer, end, go on."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from hitl.rendering.diagrams import times
 from hitl.threads import time_spent
 from runs import services as runs
 from runs.api.fields import OptionalText
+from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import MakesWorkOrders, Priority, WorkOrderOut, just_made
+from runs.api.work_orders import Priority, WorkOrderIn, WorkOrderOut, just_made
 from runs.models import Run, WorkOrder
 from runs.models.priority import WORDS
 from runs.security import scopes
@@ -45,13 +46,17 @@ class Success(serializers.Serializer[Any]):
 
 
 class Resumed(Success):
-    """S4-32's answer, and what was recorded."""
+    """Whether it was done, and what was recorded."""
 
     decision = DecisionOut()
 
 
-class WorkOrders(MakesWorkOrders):
+class WorkOrders(Paged):
     """Work orders that you may see."""
+
+    may_read = scopes.ASKS
+    may_act = scopes.ASKS
+    body_limit = "ORDER_BYTES"
 
     @extend_schema(
         operation_id="list_work_orders",
@@ -70,6 +75,33 @@ class WorkOrders(MakesWorkOrders):
         shown = WorkOrder.objects.shown_to(request.user).in_bulk([order.pk for order in found])
         orders = [shown[order.pk] for order in found if order.pk in shown]
         return pages.get_paginated_response(WorkOrderOut(orders, many=True).data)
+
+    @extend_schema(
+        operation_id="create_work_order",
+        request=WorkOrderIn,
+        responses={201: WorkOrderOut},
+        summary="Make a work order and start it",
+        examples=[
+            OpenApiExample(
+                "Tidy",
+                {
+                    "template": "repo-tidy",
+                    "repository_url": "https://github.com/example/project",
+                    "input": {"rules": "F401"},
+                },
+                request_only=True,
+            )
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        values = body_of(request, WorkOrderIn)
+        order = runs.submit(
+            values.pop("template"),
+            by=user_of(request),
+            request=values.pop("user_request"),
+            **values,
+        )
+        return Response(WorkOrderOut(just_made(order)).data, status=201)
 
 
 class WorkOrderDetail(APIView):
@@ -293,7 +325,7 @@ class Again(APIView):
     )
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
-        new = resubmit.again(order.pk, by=user_of(request))
+        new = resubmit.ask_again(order.pk, by=user_of(request))
         return Response(WorkOrderOut(just_made(new)).data, status=201)
 
 

@@ -169,7 +169,7 @@ class EndpointSecret(APIView):
     )
     def post(self, request: Request, endpoint_id: UUID) -> Response:
         endpoint = _endpoint(request, endpoint_id)
-        secret = endpoints.new_secret(endpoint)
+        secret = endpoints.rotate_secret(endpoint)
         return Response(
             EndpointMade(endpoint, context={"secret": secret}).data,
             status=201,
@@ -236,7 +236,7 @@ class DeliveryAgain(APIView):
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
         delivery = _delivery(request, delivery_id)
-        if not sending.again(delivery):
+        if not sending.send_again(delivery):
             raise sending.NotHeldBack(
                 f"This message is {delivery.get_status_display().lower()}, and nothing "
                 "holds it back. Nothing was changed."

@@ -1,5 +1,5 @@
-"""The addresses that S4 prints, /api/agent-work-orders/…: the views of /api/v1/ themselves, so that
-no rule is kept twice.
+"""The addresses that clients of agent work orders know, /api/agent-work-orders/…: the views of
+/api/v1/ themselves, so that no rule is kept twice.
 """
 
 from __future__ import annotations

@@ -54,10 +54,6 @@ def flag(request: Request, name: str, default: bool) -> bool:
     return (request.query_params.get(name) or str(default)).lower() in {"true", "1"}
 
 
-# -- lists that can be searched
-# --------------------------------------------------------------------------------------------------
-
-
 def parameters_of(asked_of: List, *, without: tuple[str, ...] = ()) -> list[OpenApiParameter]:
     """What a list can be asked, for the document: the same words as in the address of its page."""
     return [

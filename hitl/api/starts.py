@@ -171,7 +171,7 @@ class StartSecret(APIView):
     )
     def post(self, request: Request, start_id: UUID) -> Response:
         start = _mine(request, start_id)
-        return _told_once(start, starts.new_secret(start))
+        return _told_once(start, starts.rotate_secret(start))
 
 
 class StartDeliveries(Paged):

@@ -1,5 +1,5 @@
-"""Pause and resume as tools of an orchestrating agent (S4-70): defined by the OpenAPI document, so
-that they are what is served.
+"""Pause and resume as tools of an orchestrating agent: defined by the OpenAPI document, so that
+they are what is served.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ urlpatterns = [
     path("threads/<thr:thread_id>/runs", threads.ThreadRuns.as_view()),
     path("runs", runs.Runs.as_view()),
     path("runs/<run:run_id>", runs.RunDetail.as_view()),
+    path("runs/<run:run_id>/why", runs.RunWhy.as_view()),
     path("runs/<run:run_id>/checkpoints", runs.RunCheckpoints.as_view()),
     path("runs/<run:run_id>/events", events.RunEvents.as_view()),
     path("runs/<run:run_id>/input", runs.RunInput.as_view()),

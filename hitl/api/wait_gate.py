@@ -1,6 +1,4 @@
-"""Waystation as the wait gate of any engine (S3-20, 46, 54), S2's resume, and signed events from
-outside.
-"""
+"""Waystation as the wait gate of any engine; resume by a trace's id; signed events from outside."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ class ChoiceIn(serializers.Serializer[Any]):
 
 class WaitIn(serializers.Serializer[Any]):
     passed_over = ("status",)
-    """Of the `WorkflowState` that S3 writes down: it always waits."""
+    """Of a `WorkflowState`, since a wait always waits."""
 
     run_id = serializers.CharField(
         max_length=200,
@@ -167,7 +165,7 @@ class AnswerGiven(serializers.Serializer[Any]):
 
 
 STATES = (
-    "What is watched (S3-42): `waiting_external` while it asks, `resumed` once it was answered "
+    "What is watched: `waiting_external` while it asks, `resumed` once it was answered "
     "and goes on, `expired` where nobody "
     "answered in time; else its `status`. A run of your engine stays `resumed` until that says "
     "that it goes on or has ended (`…/status`, `…/resume-and-continue`), or asks again."
@@ -175,7 +173,7 @@ STATES = (
 
 
 class WorkflowOut(serializers.Serializer[Any]):
-    """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
+    """Where a run is. For the OpenAPI page; `primitives.document` makes it."""
 
     run_id = serializers.CharField()
     status = serializers.CharField(

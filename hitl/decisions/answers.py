@@ -1,6 +1,6 @@
 """An answer to a question, as every door hands it over; and whether the question takes it.
 
-Nothing is written here but that an answer did not fit (S3-33).
+Nothing is written here but that an answer did not fit.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Answer:
     edited_content: str | None = None
     """The content as it is approved; None where it stays as it was shown."""
     sender: Mapping[str, Any] | None = None
-    """What a system says of the person who answered (S3-13); kept in the log with the answer."""
+    """What a system says of the person who answered; kept in the log with the answer."""
     comments_until: uuid.UUID | None = None
     """With `revise`: the last of the question's comments that goes along, and all before it; None
     where none does.
@@ -212,9 +212,7 @@ def check_stage(pause: Pause, answer: Answer, theirs: Sequence[str]) -> None:
 
 
 def check_owned(pause: Pause, answer: Answer) -> None:
-    """Raise AnswerInvalid where an answer brings what the engine alone writes, asked for or not
-    (F6).
-    """
+    """Raise AnswerInvalid where an answer brings what the engine alone writes, asked for or not."""
     elsewhere = pause.run.frozen.template_slug == external_runs.SLUG
     for given in (answer.payload, answer.update):
         if isinstance(given, Mapping) and (names := owned.named(given, elsewhere=elsewhere)):
@@ -333,7 +331,7 @@ def _type_faults(
 
 @transaction.atomic(durable=True)
 def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) -> None:
-    """Count an answer that did not fit, and ask again in words that name what was wrong (S3-33).
+    """Count an answer that did not fit, and ask again in words that name what was wrong.
 
     A question closed meanwhile stays so.
     """

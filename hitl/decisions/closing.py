@@ -33,21 +33,23 @@ PASSED = "Passed by the workflow"
 
 
 @transaction.atomic(durable=True)
-def by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> Decision:
+def decide_by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> Decision:
     """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run
     act on it. It is nobody's vote.
 
     Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close`
     raises else.
     """
-    decision = decided_by_policy(pause, action=action, feedback=feedback, at=at)
+    decision = record_policy_decision(pause, action=action, feedback=feedback, at=at)
     chain.append(decision)
     return decision
 
 
-def decided_by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> Decision:
-    """`by_policy` without the decision's place in its ledger: whoever calls gives it one, at the
-    end of this transaction.
+def record_policy_decision(
+    pause: Pause, *, action: str, feedback: str, at: dt.datetime
+) -> Decision:
+    """`decide_by_policy` without the decision's place in its ledger: whoever calls gives it one, at
+    the end of this transaction.
     """
     answer = Answer(action, Via.POLICY, feedback=feedback)
     return _closed(

@@ -47,7 +47,9 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via) -> Run:
     reason = check_reason(turn.reason)
     try:
         with transaction.atomic(durable=True):
-            return _recorded(turns.take_turn(thread_id, turn, by=by), by=by, via=via, reason=reason)
+            return _record_bypass(
+                turns.take_turn(thread_id, turn, by=by), by=by, via=via, reason=reason
+            )
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
         raise ThreadBusy(
             gettext("Another run of this thread began at the same moment. Nothing was changed.")
@@ -75,7 +77,7 @@ def fork(
     why = reason if around is None else check_reason(around)
     try:
         with transaction.atomic(durable=True):
-            return _recorded(
+            return _record_bypass(
                 runs.begin_fork(checkpoint.pk, by=by, reason=reason, state=state, around=True),
                 by=by,
                 via=via,
@@ -99,7 +101,7 @@ def _check_right(by: User) -> None:
         raise policy.NotAllowed("step_around_not_allowed", message)
 
 
-def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
+def _record_bypass(run: Run, *, by: User, via: Via, reason: str) -> Run:
     """Write down what a new run steps around, where it does.
 
     Call inside the transaction that made it.

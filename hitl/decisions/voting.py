@@ -147,7 +147,7 @@ def cast(
             "already_voted", gettext("This vote was given already; it counts once.")
         ) from error
     votes.append(vote)
-    begun = _next_turn(pause, votes)
+    begun = _begin_next_turn(pause, votes)
     if len(votes) < policy.quorum(pause):
         event = {
             "what": "voted",
@@ -184,7 +184,7 @@ def _check_in_turn(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
     )
 
 
-def _next_turn(pause: Pause, votes: Sequence[Vote]) -> list[str]:
+def _begin_next_turn(pause: Pause, votes: Sequence[Vote]) -> list[str]:
     """Note which stages are open after these votes, and have those asked whose turn begins.
 
     Gives the names of the stages that begin.

@@ -98,10 +98,6 @@ def having(word: str) -> RawSQL:
     )
 
 
-# -- the index
-# --------------------------------------------------------------------------------------------------
-
-
 def install(*, apps: Apps = current, **_: Any) -> None:
     """After each `migrate`, unless it ended at older tables: make what is missing of the index,
     and fill it. One query where all is there.

@@ -187,8 +187,8 @@ class MessageForm(forms.Form):
     def __init__(
         self, *args: Any, first: bool, user: User, locked: bool = False, **kwargs: Any
     ) -> None:
-        """`locked` while no message is taken (S0-49): as the page shows it, the words that were
-        sent are refused by the service.
+        """`locked` while no message is taken: as the page shows it, the words that were sent are
+        refused by the service.
         """
         super().__init__(*args, **kwargs)
         self.fields["text"].widget.attrs |= {"disabled": True} if locked else {}

@@ -1,4 +1,4 @@
-"""A template as a form: its words, and the rules of its steps and of the whole (S4-4, S4-12).
+"""A template as a form: its words, and the rules of its steps and of the whole.
 
 What it may say besides, and what is not changed, stays as it is.
 """
@@ -26,7 +26,7 @@ from runs.workflows.reviews.rules import SCHEMA as REVIEW
 
 PARTS = {
     gettext_lazy("Who answers, and by when"): (
-        "pause_phase", "may_pass", "max_revisions", "review",
+        "pause_phase", "question", "may_pass", "max_revisions", "review",
     ),
     gettext_lazy("What they may answer"): ("choices", "revise_to", "required_inputs"),
     gettext_lazy("Failures, time and where it runs"): (

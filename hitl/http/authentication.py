@@ -30,7 +30,7 @@ from runs.security.scopes import Scope
 
 SEEN_EVERY = dt.timedelta(minutes=1)
 """`last_used_at` is written at most so often, and only by requests that may change something:
-reading writes nothing at all (F1).
+reading writes nothing at all.
 """
 
 

@@ -26,22 +26,42 @@ def address_of(request: HttpRequest) -> str:
 
 def address_in(scope: Any) -> str:
     """The same of an ASGI scope."""
+    return _address(*_said(scope))
+
+
+def is_on_this_machine(scope: Any) -> bool:
+    """Whether the client of an ASGI scope is: not what came by a proxy that operators did not name,
+    which may bring anybody.
+    """
+    direct, forwarded = _said(scope)
+    if forwarded and not settings.NUM_PROXIES:
+        return False
+    address = _read(direct, forwarded)
+    return address is not None and address.is_loopback
+
+
+def _said(scope: Any) -> tuple[str, str]:
     headers = [
         value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
     ]
-    return _address((scope.get("client") or [""])[0], ",".join(headers))
+    return (scope.get("client") or [""])[0] or "", ",".join(headers)
 
 
 def _address(direct: str, forwarded: str) -> str:
+    address = _read(direct, forwarded)
+    if address is None:
+        return UNKNOWN
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+    return str(address)
+
+
+def _read(direct: str, forwarded: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     proxies = settings.NUM_PROXIES
     addresses = [one.strip() for one in forwarded.split(",") if one.strip()]
     text = addresses[-min(proxies, len(addresses))] if proxies and addresses else direct
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return UNKNOWN
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False).network_address)
-    return str(address)
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

@@ -1,5 +1,5 @@
 """`Idempotency-Key`: a request that is sent again gets the answer of the first one, and nothing is
-done twice (S3-43, F7).
+done twice.
 
 A key belongs to a person. Its row is written in the transaction that makes something
 (`runs.keyed.made`), so either both are there or neither; `idempotency_key_once` makes two things
@@ -163,12 +163,12 @@ def once(
     with keyed.at_work(claim):
         response = get_response(request)
     if not claim.taken:
-        return _stored(request, claim, response) if keeps(response.status_code) else response
+        return _store_answer(request, claim, response) if keeps(response.status_code) else response
     first = idempotency.find(person, key)
     return _in_progress() if first is None else _again(request, first, digest)
 
 
-def _stored(request: HttpRequest, claim: ClaimedKey, response: HttpResponse) -> HttpResponse:
+def _store_answer(request: HttpRequest, claim: ClaimedKey, response: HttpResponse) -> HttpResponse:
     """Keep an answer, and give it; or the one of another request that was as quick and made nothing
     either.
     """
@@ -216,7 +216,7 @@ def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpRespon
             "a new request."
         )
         return problem(422, "idempotency_key_reused", message)
-    response = replay.again(request, row)
+    response = replay.answer_again(request, row)
     if (trace := tracing.name(request, response, by=row.user)) is not None:
         response[tracing.HEADER] = trace
     return response

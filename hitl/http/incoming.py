@@ -157,8 +157,7 @@ class JsonParser(BaseParser):
 
 
 class UntypedJsonParser(JsonParser):
-    """Reads JSON that a program sends without saying so, as `curl -d` does, and as S4 prints its
-    requests.
+    """Reads JSON that a program sends without saying so, as `curl -d` does.
 
     Only with a token: no page of another site can send one. A browser's cookie comes along with any
     site's form, so its owner's requests say `application/json`, which no form can.
@@ -179,7 +178,7 @@ class UntypedJsonParser(JsonParser):
 
 
 def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
-    """The value of a JSON text. Raises Unreadable.
+    """The value of a JSON text. Raises UnreadableBody.
 
     Values are counted before they are made: a megabyte of brackets would become a hundred.
     """
@@ -195,7 +194,7 @@ def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
 
 
 def count_parts(raw: bytes | str, *, parts: int) -> None:
-    """Raises Unreadable where a JSON text may hold more values than `parts`.
+    """Raises UnreadableBody where a JSON text may hold more values than `parts`.
 
     Signs inside its texts count too.
     """

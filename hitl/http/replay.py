@@ -54,7 +54,7 @@ FOLDERS = {
 """Kind of an id → where the API shows such a thing."""
 
 
-def again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
+def answer_again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
     """What is answered under a key that is used up.
 
     Whatever keeps the answer from being given now, such as a database in trouble, is a 503 that

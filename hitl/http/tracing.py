@@ -1,4 +1,4 @@
-"""`X-Trace-Id` on every response (S2-11, S2-22): the run's id where the request is about a run, as
+"""`X-Trace-Id` on every response: the run's id where the request is about a run, as
 `POST /api/v1/resume` takes it.
 
 A request about an order is about its latest run, one about a question, a decision or a checkpoint
@@ -94,7 +94,7 @@ def spanned(request: HttpRequest) -> Iterator[Callable[[HttpResponse], None]]:
     with spans.tracing.request(method, request.headers) as span:
         failed = spans.tracing.fail
 
-        def answered(response: HttpResponse) -> None:
+        def note_answer(response: HttpResponse) -> None:
             match = request.resolver_match
             if match is not None:  # its pattern: an address may hold a token
                 span.update_name(f"{method} /{match.route}")
@@ -104,7 +104,7 @@ def spanned(request: HttpRequest) -> Iterator[Callable[[HttpResponse], None]]:
             if response.status_code >= 500:
                 failed(str(response.status_code))
 
-        yield answered
+        yield note_answer
 
 
 def traced(application: Any) -> Any:
@@ -115,14 +115,14 @@ def traced(application: Any) -> Any:
     async def outside(
         scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]
     ) -> None:
-        async def named(message: dict[str, Any]) -> None:
+        async def send_with_id(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 if not any(name.lower() == b"x-trace-id" for name, _ in headers):
                     message = {**message, "headers": [*headers, (b"x-trace-id", fresh().encode())]}
             await send(message)
 
-        await application(scope, receive, named)
+        await application(scope, receive, send_with_id)
 
     return outside
 

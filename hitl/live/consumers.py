@@ -155,7 +155,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._minded(work))
+        task = asyncio.create_task(self._mind(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -178,7 +178,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _look_at_rights(self) -> None:
         await in_database_thread(self._recheck)()
 
-    async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _mind(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except SocketRefused as refusal:
@@ -292,12 +292,12 @@ class SubjectConsumer(LiveConsumer):
                 if page.stirred:
                     self.follows.set()
                 if page.told:
-                    self.told(page.told[-1].seq)
+                    self.note_sent(page.told[-1].seq)
         # who answered last may be the one who ended it, or the one who came too late
         async with self.answering:
             await self.close(code=1000)
 
-    def told(self, seq: int) -> None:
+    def note_sent(self, seq: int) -> None:
         """Events were sent, up to this number."""
 
 
@@ -335,7 +335,7 @@ class ThreadConsumer(SubjectConsumer):
             await self.send(text_data='{"type": "work", "html": ""}')
         await super().pump()
 
-    def told(self, seq: int) -> None:
+    def note_sent(self, seq: int) -> None:
         self.seq_told = seq
         self.more.set()
         if self.kind is not None and not self.brings:

@@ -121,7 +121,7 @@ class Hub:
             if topic.watchers == 0:
                 topic.stop()
                 self._topics.pop(thread_id, None)
-                self._left(live.group(thread_id))
+                self._leave_group(live.group(thread_id))
 
     async def waiting(
         self, user_id: int, *, language: str = "", tell: Teller | None = None
@@ -141,7 +141,7 @@ class Hub:
             self._inbox.watchers -= 1
             if self._inbox.watchers == 0:
                 self._inbox.stop()
-                self._left(hints.PAUSES)
+                self._leave_group(hints.PAUSES)
 
     @property
     def _groups(self) -> set[str]:
@@ -167,7 +167,7 @@ class Hub:
                 asyncio.create_task(self._poll(), name="hub: poll"),
             ]
 
-    def _left(self, group: str) -> None:
+    def _leave_group(self, group: str) -> None:
         """Nobody here watches a group any more.
 
         Leaving may fail, so it is no part of what its last watcher does.

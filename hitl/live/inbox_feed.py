@@ -108,7 +108,7 @@ class InboxNews(NamedTuple):
 
 
 def waiting_now(user_ids: Collection[int]) -> tuple[dict[int, Waiting], dict[int, Hashable]]:
-    """By the badge's own queryset (F9), up to MOST_COUNTED of each; and by which rights.
+    """By the badge's own queryset, up to MOST_COUNTED of each; and by which rights.
 
     The people are read anew: a socket stays open longer than somebody stays a superuser.
     """

@@ -43,6 +43,6 @@ def streams() -> list[tuple[str, Any]]:
         ("api/v1/runs/<run:run_id>/stream", sse.stream(sse.run_of)),
         ("api/v1/workflows/<str:run_id>/stream", sse.stream(sse.workflow_of)),
         ("api/v1/work-orders/<wo:order_id>/logs/stream", sse.stream(sse.order_of)),
-        # as S4 prints it
+        # for clients of agent work orders (`hitl.api.printed_urls`)
         ("api/agent-work-orders/<wo:order_id>/logs/stream", sse.stream(sse.order_of)),
     ]

@@ -146,7 +146,7 @@ def _present(given: dict[str, Any], caller: Caller) -> Any:
 
 
 def _input(given: dict[str, Any], caller: Caller, place: SocketTarget) -> Any:
-    """S0-41. A run takes it for the answer to its question; a thread also for its next turn."""
+    """A run takes the input for the answer to its question; a thread also for its next turn."""
     message = values_of(given, InputIn)["given"]
     if place.run_id is not None:
         outcome = messages.input_to(place.run_id, message, by=caller.user, via=Via.SOCKET)

@@ -241,7 +241,6 @@ async def pages(
                 continue
             over = over or any(event.event["event"] in TERMINAL for event in page)
             # asked behind every later page too: a run's last event is followed by its checkpoint
-            # (S0-32)
             if over and await in_database_thread(subject.has_ended)(page[-1].seq):
                 return
 

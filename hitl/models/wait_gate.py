@@ -4,9 +4,6 @@ question, and signed sources.
 
 from __future__ import annotations
 
-import base64
-import secrets
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -204,8 +201,3 @@ class InboundSource(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    @staticmethod
-    def new_secret() -> str:
-        """A secret as Standard Webhooks writes it."""
-        return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"

@@ -34,7 +34,7 @@ NAMED = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Awaited:
     """Whom open questions wait for: a person or a group that their rules name."""
 
     name: str
@@ -81,7 +81,7 @@ class Spent:
 @dataclass(frozen=True, kw_only=True)
 class Flow:
     ages: list[tuple[str, int]]
-    asked: list[Asked]
+    asked: list[Awaited]
     open_to_all: int
     """Open questions whose rules name nobody: whoever takes part answers."""
     days: list[Day]
@@ -117,7 +117,7 @@ def _ages(now: dt.datetime) -> list[tuple[str, int]]:
     return [(words, counts[f"a{at}"]) for at, (words, _, _) in enumerate(AGES)]
 
 
-def _asked(now: dt.datetime) -> list[Asked]:
+def _asked(now: dt.datetime) -> list[Awaited]:
     theirs = PanelMember.objects.filter(
         panel__pauses__status=PauseStatus.OPEN, stage__lte=F("panel__pauses__stage")
     )
@@ -141,7 +141,7 @@ def _asked(now: dt.datetime) -> list[Asked]:
         )
     )
     return [
-        Asked(
+        Awaited(
             name=row["username"] or row["group"],
             group=bool(row["group"]),
             open=row["open"],

@@ -23,7 +23,7 @@ from hitl.operations import loads
 from hitl.operations.found_once import FoundOnce
 from hitl.operations.loads import ALWAYS, QueueLoad
 from runs.models import Heartbeat, HeartbeatKind, Pause
-from runs.models.heartbeats import LASTS, NOTED
+from runs.models.heartbeats import LASTS, bound, silence
 
 FRESH = 1.0
 """Seconds for which a look holds: so often it is looked at most, whoever asks."""
@@ -39,8 +39,6 @@ WRITTEN_LASTS = 60
 REDIS_FULL = "Redis is full (maxmemory) and takes no messages."
 REDIS_READ_ONLY = "Redis can only be read, as a replica: it takes no messages."
 REDIS_REFUSES = "Redis answers, and refuses to be written to."
-LOOKS = 4
-"""Looks of beat's that may be missing before it counts as silent."""
 
 PARTS = ("database", "migrations", "redis", "workers", "beat", "work")
 PROCESSES = (HeartbeatKind.WEB, HeartbeatKind.WORKER, HeartbeatKind.BEAT)
@@ -186,11 +184,6 @@ def _workers(heartbeats: list[Any], waiting: set[str]) -> HealthPart:
     return HealthPart("workers", True, f"Workers seen lately: {len(there)}.")
 
 
-def silence() -> float:
-    """Seconds after which a look of beat's that was carried out counts as too long ago."""
-    return NOTED + LOOKS * float(settings.WAYSTATION_SWEEP_SECONDS)
-
-
 def _beat(heartbeats: list[Any], since: dict[str, float]) -> HealthPart:
     """Whether beat's look is carried out, and what it orders: `since` says for how long each part
     of that is due.
@@ -199,7 +192,7 @@ def _beat(heartbeats: list[Any], since: dict[str, float]) -> HealthPart:
     age = None if looked is None else (looked.now - looked.seen_at).total_seconds()
     if age is not None and age <= silence():
         what, longest = max(since.items(), key=lambda item: item[1])
-        if longest > loads.bound():
+        if longest > bound():
             words = f"Beat's look is carried out, and its rounds are behind: to {what} is due"
             return HealthPart("beat", False, f"{words} since {longest:.0f} s.")
         return HealthPart("beat", True, f"Beat's look is carried out: {max(0.0, age):.0f} s ago.")
@@ -223,7 +216,7 @@ def _work(queues: list[QueueLoad]) -> HealthPart:
         return HealthPart(
             "work",
             True,
-            f"No due run waits for longer than {loads.bound():.0f} s."
+            f"No due run waits for longer than {bound():.0f} s."
             f"{f' Free places of workers: {free}.' if free else ''}",
         )
     return HealthPart("work", False, " ".join(stuck_words(queue) for queue in stuck))

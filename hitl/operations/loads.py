@@ -14,11 +14,11 @@ from django.conf import settings
 from django.db.models import Count, Min
 
 from runs.models import Run
+from runs.models.heartbeats import bound
 from runs.states import PENDING, RUNNING
 
 ALWAYS = ("control", "steps", "outbound")
 """Queues without whose workers nothing moves, or nobody is told."""
-AT_LEAST, TIMES = 60.0, 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,6 @@ class Standing:
     queues: list[QueueLoad]
     lost: float
     """Seconds since the first lease ended of those that nobody has taken back; 0 where none is."""
-
-
-def bound() -> float:
-    """Seconds for which a due run may wait while its queue has workers."""
-    return max(AT_LEAST, TIMES * float(settings.WAYSTATION_PATIENCE_SECONDS))
 
 
 def read(workers: Iterable[Any], *, now: dt.datetime) -> Standing:

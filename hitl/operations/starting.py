@@ -147,8 +147,8 @@ def alone(say: Say, *, seconds: float) -> Iterator[None]:
     """
     ends, told = time.monotonic() + seconds, _Repeated(say)
     take = _session if connection.vendor == "postgresql" else _file
-    with take() as taken:
-        while not taken():
+    with take() as try_to_lock:
+        while not try_to_lock():
             if time.monotonic() > ends:
                 raise NotReady(
                     f"Another process has been migrating the database for {seconds:.0f} s."
@@ -163,14 +163,14 @@ def _session() -> Iterator[Callable[[], bool]]:
     # of its own: what migrates may close and open its connection
     own = connections.create_connection(DEFAULT_DB_ALIAS)
 
-    def taken() -> bool:
+    def try_to_lock() -> bool:
         with own.cursor() as cursor:
             cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
             (got,) = cursor.fetchone()
             return bool(got)
 
     try:
-        yield taken
+        yield try_to_lock
     finally:
         own.close()
         getattr(own, "close_pool", lambda: None)()
@@ -180,14 +180,14 @@ def _session() -> Iterator[Callable[[], bool]]:
 def _file() -> Iterator[Callable[[], bool]]:
     with open(settings.WAYSTATION_DATA / "migrate.lock", "a+") as file:
 
-        def taken() -> bool:
+        def try_to_lock() -> bool:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
             return True
 
-        yield taken
+        yield try_to_lock
 
 
 def collect_once(say: Say) -> bool:

@@ -213,7 +213,7 @@ def _team_for(by: User, team: Group | None) -> Group:
     return team
 
 
-def new_secret(endpoint: Endpoint, *, given: str = "") -> str:
+def rotate_secret(endpoint: Endpoint, *, given: str = "") -> str:
     """A new secret, signed with from now on; the one before stays valid for a day, so that the
     receiver can change over.
     """

@@ -1,6 +1,6 @@
 """Links in mails: a way in for one person to one question.
 
-Whoever opens one changes nothing (F1, F2, F3).
+Whoever opens one changes nothing.
 
 A token is made of the message's id under the server's key, so every try of the same message carries
 the same one, and what is kept is its digest only: neither a dump of the database nor the key alone

@@ -1,4 +1,4 @@
-"""Who may have mail sent to whom in the company's name, and how much of it (P12).
+"""Who may have mail sent to whom in the company's name, and how much of it.
 
 Whoever asks may name people of this system. Mail addresses beyond it take the right
 `hitl.mail_outside`, or a domain that the operators named (WAYSTATION_OUTSIDE_DOMAINS). Whom

@@ -1,6 +1,4 @@
-"""Asking one particular person or system for what a run waits for: the seam for integrations
-(S3-35).
-"""
+"""Asking one particular person or system for what a run waits for: the seam for integrations."""
 
 from __future__ import annotations
 

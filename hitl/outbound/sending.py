@@ -127,7 +127,7 @@ class NotHeldBack(Exception):
     code = "delivery_not_held_back"
 
 
-def again(delivery: Delivery) -> bool:
+def send_again(delivery: Delivery) -> bool:
     """Queue a message anew that was given up, or send one now that failed and waits for its next
     try; False where it is neither.
 
@@ -206,7 +206,7 @@ def _ready(delivery: Delivery) -> bool:
 
 def _joining(delivery: Delivery) -> list[Delivery]:
     """The others that wait for the same person or chat, claimed, where they are so many that one
-    message lists them all (F30).
+    message lists them all.
     """
     to_one = delivery.channel == Channel.APPRISE or (
         delivery.channel == Channel.EMAIL and delivery.recipient is not None

@@ -24,6 +24,7 @@ class BadSecret(ValueError):
 
 
 def new_secret() -> str:
+    """A secret as Standard Webhooks writes it."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 

@@ -34,7 +34,7 @@ HEADER = re.compile(
 BINARY = re.compile(r"((literal|delta) \d+|[A-Za-z][!-~]*|)$")
 """What follows `GIT binary patch`."""
 NOTE = re.compile(r"(# .*)?$")
-"""What `runs.contrib.repo_tidy.report.cut_patch` writes below a patch that it cuts."""
+"""What `runs.workflows.patches.cut_patch` writes below a patch that it cuts."""
 
 
 @dataclass

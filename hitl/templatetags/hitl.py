@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from django import template
@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
+from lucide.templatetags.lucide import lucide
 
 from checkpoints import ids
 from checkpoints.forensics import steps
@@ -29,6 +30,8 @@ from hitl.rendering import events, moments
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
+from hitl.rendering.paging import ListPage
+from hitl.rendering.word_diff import DiffPart
 from hitl.views.cards.lines import verdict
 from hitl.views.cards.orders import order_status, state_words
 from hitl.views.cards.standing import Card
@@ -53,6 +56,22 @@ register.simple_tag(moments.until)
 register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
+
+
+@register.simple_tag
+@lru_cache(maxsize=500)
+def icon(name: str, size: int, **attributes: object) -> SafeString:
+    """Draw an icon of `lucide` beside words that say the same, as inline SVG.
+
+    Each is drawn once: the library writes its XML anew at every use, and a page has a hundred.
+    """
+    return SafeString(lucide(name, size=size, **attributes, aria_hidden="true"))
+
+
+@register.inclusion_tag("hitl/inbox/_pager.html")
+def pager(page: ListPage[Any], label: str, *, first: str, next: str) -> dict[str, Any]:
+    """Lead to the other pages of a list; `first` and `next` are the words of the links."""
+    return {"page": page, "label": label, "first": first, "next": next}
 
 
 @register.simple_tag(takes_context=True)
@@ -221,8 +240,8 @@ def get(mapping: dict[str, Any], key: str) -> Any:
 
 @register.filter
 def brief(shown_id: str) -> str:
-    """Of a checkpoint's id the first eight signs (S0-54), and the last four: those that were made
-    in the same second begin alike.
+    """Of a checkpoint's id the first eight signs, and the last four: those that were made in the
+    same second begin alike.
     """
     _, _, signs = shown_id.partition("_")
     return f"{signs[:8]}…{signs[-4:]}"
@@ -315,3 +334,20 @@ def as_written(context: Context, text: str, brief: bool = False) -> dict[str, An
 def diff_kind(line: str) -> str:
     """The class of a line of a unified diff."""
     return {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same")
+
+
+@register.filter
+def changed_words(parts: Sequence[DiffPart]) -> SafeString:
+    """One side of a changed line, whose white space is kept; words that the other side lacks are
+    marked.
+    """
+    marks = {"removed": "<del>{}</del>", "added": "<ins>{}</ins>"}
+    return SafeString(
+        "".join(format_html(marks.get(one.kind, "{}"), visible(one.text)) for one in parts)
+    )
+
+
+@register.filter
+def colour(status: str, classes: str) -> str:
+    """The class of a status, of `status=class` pairs; "" where it has none."""
+    return dict(pair.split("=") for pair in classes.split()).get(status, "")

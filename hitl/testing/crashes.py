@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hitl.testing import effects, moments
-from hitl.testing.effects import ID, Call, Recorder, Watched
+from hitl.testing.effects import ID, EffectCall, Recorder, Watched
 from hitl.testing.engine import ROUNDS, Endless, Engine
 from hitl.testing.moments import Moments
 from hitl.testing.playing import Play
@@ -57,7 +57,7 @@ class Ending:
     """What one run came to."""
 
     told: dict[str, Any]
-    calls: list[Call]
+    calls: list[EffectCall]
     moments: list[str]
     died: bool
     unapproved: list[str]
@@ -253,7 +253,7 @@ class _Process(_Worker):
             if kind == "moment":
                 self.life.names.append(said)
             elif kind == "call":
-                self.recorder.calls.append(Call(**said))
+                self.recorder.calls.append(EffectCall(**said))
             else:
                 raise RuntimeError(f"The worker's process failed:\n{said}")
         self.life.dead = self.life.dead or os.waitstatus_to_exitcode(status) == -signal.SIGKILL
@@ -338,7 +338,7 @@ def _check_same_without_a_crash(one: Ending, other: Ending, ignore: Sequence[str
         )
 
 
-def _what(call: Call) -> tuple[str, str]:
+def _what(call: EffectCall) -> tuple[str, str]:
     return call.name, call.arguments
 
 
@@ -371,7 +371,7 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def _advice(call: Call) -> str:
+def _advice(call: EffectCall) -> str:
     if not call.recorded:
         return "put this into context.once"
     return (

@@ -43,7 +43,7 @@ _ONCE = engine_effects._do_once.__code__
 
 
 @dataclass(frozen=True)
-class Call:
+class EffectCall:
     """An effect that happened."""
 
     name: str
@@ -63,8 +63,8 @@ class Recorder:
 
     folder: str = ""
     """The engine's own, which is another in each run."""
-    calls: list[Call] = field(default_factory=list)
-    tell: Callable[[Call], None] = lambda call: None
+    calls: list[EffectCall] = field(default_factory=list)
+    tell: Callable[[EffectCall], None] = lambda call: None
 
     def record(self, name: str, arguments: Sequence[Any], frame: FrameType | None) -> None:
         """Note an effect whose caller is `frame`, and let the worker die right after it."""
@@ -74,7 +74,7 @@ class Recorder:
         plain = ADDRESS.sub("", ID.sub("", told))
         digest = hashlib.sha256(plain.encode(errors="replace")).hexdigest()
         place, recorded = _place(frame)
-        call = Call(name, digest, KEY.search(told) is not None, recorded, place)
+        call = EffectCall(name, digest, KEY.search(told) is not None, recorded, place)
         self.calls.append(call)
         self.tell(call)
         moments.tick(f"after {name}")

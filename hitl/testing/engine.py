@@ -125,8 +125,6 @@ class Engine:
         """
         return self.folder / "data" / "shared"
 
-    # -- in place ----------------------------------------------------------------------------------
-
     @contextmanager
     def placed(self) -> Iterator[None]:
         """Put the engine in the place of what this process has, for a block."""
@@ -212,8 +210,6 @@ class Engine:
     def now(self) -> dt.datetime:
         """Give the time of this engine."""
         return (self.frozen or _timezone_now()) + self.ahead
-
-    # -- work --------------------------------------------------------------------------------------
 
     def start(
         self,

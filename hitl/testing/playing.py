@@ -50,6 +50,8 @@ class Question:
     id: str
     step: str
     title: str
+    summary: str
+    """What a row of the inbox says beside the title."""
     content: str
     """Markdown."""
     patch: str
@@ -106,8 +108,6 @@ class Play:
 
     def __init__(self, engine: Engine, order: uuid.UUID) -> None:
         self.engine, self.key = engine, order
-
-    # -- how it stands -----------------------------------------------------------------------------
 
     @property
     def status(self) -> str:
@@ -236,8 +236,6 @@ class Play:
         with self.engine.placed():
             return export.export(WorkOrder.objects.get(pk=self.key).thread_id)
 
-    # -- what people do ----------------------------------------------------------------------------
-
     def approve(
         self,
         *,
@@ -319,8 +317,6 @@ class Play:
         self.engine.advance(dt.timedelta(**time))
         return self
 
-    # -- within ------------------------------------------------------------------------------------
-
     @property
     def _run(self) -> Run:
         with self.engine.placed():
@@ -383,6 +379,7 @@ def _question(pause: Pause) -> Question:
         id=pause.shown_id,
         step=pause.step,
         title=pause.question,
+        summary=pause.summary,
         content=pause.content,
         patch=get_blob(pause.patch_digest).decode() if pause.patch_digest else "",
         facts=dict(pause.facts),

@@ -377,7 +377,8 @@ def _outcome(recording: _Recording, execution: _Execution, step: FrozenStep) -> 
     function = find(step["function"], step.get("function_version", 1))
     outcome = function(execution.state, recording.context(execution, step))
     try:
-        return conclude(recording.steps, step["name"], outcome)
+        given = recording.order.input if "question" in step else None
+        return conclude(recording.steps, step["name"], outcome, given=given)
     except UnknownName as error:
         raise StepFailed(str(error), code="unknown_step") from error
 

@@ -1,5 +1,5 @@
-"""Smart threads: a message on a thread answers what it waits for, or begins the next run
-(S0-74..78). The response says which it was.
+"""Smart threads: a message on a thread answers what it waits for, or begins the next run. The
+response says which it was.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER, text_field
 
 WORDS = {"APPROVE": APPROVE, "REJECT": CANCEL}
-"""The exact messages that decide (C7, C16); any other text is the answer, or feedback for a
-revision.
-"""
+"""The exact messages that decide; any other text is the answer, or feedback for a revision."""
 TRIES = 5
 """Runs that a message may find in its way."""
 INTERRUPTED = "Interrupted by the next message"
@@ -69,7 +67,7 @@ class MessageOutcome:
     interrupted: Run | None = None
     """The run that was cancelled for it."""
     offer: Mapping[str, str] | None = None
-    """A run that failed within 30 minutes and could be resumed instead (S0-77)."""
+    """A run that failed within 30 minutes and could be resumed instead."""
 
 
 def say(
@@ -81,7 +79,7 @@ def say(
     auto_resume_pending: bool = True,
     when_busy: WhenBusy | None = None,
 ) -> MessageOutcome:
-    """Give a thread new input (S0-74..78, S1-6).
+    """Give a thread new input.
 
     With a question open, a message answers it: `APPROVE` approves, `REJECT` cancels, other text is
     the answer or the feedback of a revision; an interrupt goes on with the input merged; no input
@@ -240,14 +238,14 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
 
 @transaction.atomic(durable=True)
 def ask_again(pause: Pause) -> MessageOutcome:
-    """Tell those who watch once more what is asked (S0-73, S2-22)."""
+    """Tell those who watch once more what is asked."""
     keyed.made(pause.run.shown_id)
     runs.tell_again(pause)
     return MessageOutcome(run=pause.run, how="asked")
 
 
 def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via) -> MessageOutcome:
-    """Answer the question that a run waits with (S0-10).
+    """Answer the question that a run waits with.
 
     Raises NotPaused where it waits with none, and what `decide` raises.
     """
@@ -267,7 +265,7 @@ def resume(
     checkpoint_id: uuid.UUID | None = None,
     reason: str = "",
 ) -> MessageOutcome:
-    """Go on with a run (S0-11, 42): the run to follow is in the answer.
+    """Go on with a run: the run to follow is in the answer.
 
     One that waits asks again, one at work is followed; a failed one is taken up where it failed.
     With `checkpoint_id` a new run begins there, whatever became of this one; its thread must be

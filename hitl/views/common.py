@@ -55,7 +55,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     """Context of every template: how many questions wait for this person, whether single keys act
     for them, and which version of the product they see.
 
-    The same queryset as the inbox, so badge and list agree (F9).
+    The same queryset as the inbox, so badge and list agree.
     """
     if not request.user.is_authenticated:
         return {}

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
+from checkpoints.database import clock
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.find.orders import ORDERS
@@ -23,6 +24,7 @@ from hitl.http.errors import status_of
 from hitl.live.work_feed import WorkWriter
 from hitl.models import BatchAction, Via
 from hitl.rendering import paging
+from hitl.threads import why
 from hitl.views.cards import orders as order_rows
 from hitl.views.cards import typed
 from hitl.views.common import person
@@ -257,7 +259,7 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """A new order like this one; its page is shown."""
     order = services.find_order(order_id, by=person(request))
     try:
-        new = resubmit.again(order.pk, by=person(request))
+        new = resubmit.ask_again(order.pk, by=person(request))
     except (
         resubmit.CannotAskAgain,
         InputInvalid,
@@ -283,3 +285,16 @@ def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     except RunEnded as error:
         messages.info(request, str(error))
     return redirect("hitl:order", order_id)
+
+
+@require_safe
+@login_required
+def order_why(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
+    """Whoever sees an order sees why it does not go on."""
+    by = person(request)
+    try:
+        order = services.look_at_order(order_id, by=by)
+    except services.NotFound as error:
+        raise Http404(str(error)) from error
+    reasons = why.of_run(order.latest_run_id, by=by, now=clock.now())
+    return render(request, "hitl/orders/why.html", {"order": order, "reasons": reasons})

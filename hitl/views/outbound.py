@@ -61,7 +61,7 @@ def again(request: HttpRequest, delivery_id: uuid.UUID) -> HttpResponse:
     delivery = Delivery.objects.visible_to(person(request)).filter(pk=delivery_id).first()
     if delivery is None:
         raise Http404(gettext("There is no such message."))
-    if sending.again(delivery):
+    if sending.send_again(delivery):
         messages.success(request, gettext("It is sent again within seconds."))
     else:
         messages.info(request, gettext("Nothing holds it back, so nothing was changed."))
@@ -237,7 +237,7 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
                 user,
                 EndpointForm(user=user),
                 made=endpoint,
-                secret=endpoints.new_secret(endpoint),
+                secret=endpoints.rotate_secret(endpoint),
             )
     return redirect("hitl:notifications")
 

@@ -124,7 +124,7 @@ TOOLS = (EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 
 
 def output_of(thread_id: uuid.UUID, newest: Sequence[Event] | None = None) -> str:
-    """The end of what the step at work on a thread has said so far (S0-3); "" where none works.
+    """The end of what the step at work on a thread has said so far; "" where none works.
 
     Args:
         newest: its newest events as the timeline shows them, where they were read.

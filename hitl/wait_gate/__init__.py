@@ -1,1 +1,1 @@
-"""Waits of other engines, and answers that systems hand in (S3)."""
+"""Waits of other engines, and answers that systems hand in."""

@@ -3,11 +3,11 @@ and by who sent them.
 
 They are data, which a question asks for whatever it shows. A verdict is on what was shown: one that
 comes early names the revision and the digest of the content that it is for, and is given to that
-alone (P6); any other is not kept. The ledger says of each that it came early.
+alone; any other is not kept. The ledger says of each that it came early.
 
 An answer names its question by the step (or another engine's node) or by its type, and only one
 that was never asked yet in the run: what was asked already is answered late, so that no answer is
-eaten by the next question (F3).
+eaten by the next question.
 
 Either side may be first. Who keeps an answer looks for the question after its commit; who opens a
 question is looked after by the sweep, or does so itself (`waits`). So an answer is given at once,
@@ -259,7 +259,7 @@ def _take(early: EarlyAnswer, pause: Pause) -> None:
 def give(early: EarlyAnswer, pause: Pause) -> None:
     """Answer with what was kept.
 
-    What does not fit leaves the question open, with a refined one stored (S3-33).
+    What does not fit leaves the question open, with a refined one stored.
     """
     event, user = _event(early), User.objects.get(pk=early.by_id)
     status, reason = Status.TAKEN, ""

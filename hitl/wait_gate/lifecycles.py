@@ -1,5 +1,5 @@
-"""The states of a run that S3-42 wants watched: `waiting_external`, `resumed` and `expired`, beside
-those of S3-6; and their counters.
+"""The states of a run that systems watch: `waiting_external`, `resumed` and `expired`, beside its
+statuses; and their counters.
 
 Derived from the run and its last question, never stored. A run of another engine is `resumed` from
 its answer until that engine says that the run goes on or has ended, or asks again. A run of our own

@@ -1,16 +1,18 @@
-"""The wait gate's five primitives (S3-34..38), for engines that run in a process with this
-product's settings; others use the REST API.
+"""The wait gate's five primitives, for engines that run in a process with this product's settings;
+others use the REST API.
 
     from hitl.wait_gate import primitives as waitgate
 
+    run = "booking-4711"
+    words = "Which VAT number is yours?"
     waitgate.create_checkpoint(
-        "booking-4711", "decide", {"invoice": 4711}, SCHEMA, "missing_supplier_data", by=user,
-        question="Which VAT number?"
-    ) waitgate.send_request("booking-4711", "mailto:billing@example.org", "Which VAT number is
-    yours?", SCHEMA, by=user) … waitgate.ingest_resume_event("booking-4711", {"vat_id":
-    "DE123456789"}, {"channel": "mail"}, by=user) found =
-    waitgate.resume_from_checkpoint("booking-4711", by=user)   # the merged state, and the node to
-    go on at
+        run, "decide", {"invoice": 4711}, SCHEMA, "missing_supplier_data", by=user, question=words
+    )
+    waitgate.send_request(run, "mailto:billing@example.org", words, SCHEMA, by=user)
+    # the answer comes
+    waitgate.ingest_resume_event(run, {"vat_id": "DE123456789"}, {"channel": "mail"}, by=user)
+    # the merged state, and the node to go on at
+    restored = waitgate.resume_from_checkpoint(run, by=user)
 
 `by` is the person that the engine acts as: run ids are theirs, and they see what they see
 elsewhere.
@@ -36,14 +38,14 @@ from runs.states import LIVE, PAUSED, PauseStatus, RunStatus
 from runs.workflows import owned, schemas
 
 validate_resume_payload = schemas.answer_faults
-"""The one validator of answers (S3-37, 48)."""
+"""The one validator of answers."""
 STATUSES = {
     RunStatus.PENDING: "running",
     RunStatus.RUNNING: "running",
     RunStatus.PAUSED: "waiting_external",
     RunStatus.COMPLETED: "completed",
 }
-"""A run's status as S3-6 and C5 have it; all others are failed, with a `failure_code`."""
+"""A run's status in the words of the wait gate; all others are failed, with a `failure_code`."""
 
 
 class RequestMismatch(Exception):
@@ -54,7 +56,7 @@ class RequestMismatch(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowState:
-    """Where a run is: a WorkflowState of S3-3..9."""
+    """Where a run is, and what it waits for."""
 
     run: Run
     wait: Wait | None
@@ -90,7 +92,7 @@ def create_checkpoint(
     question: str = "",
     **more: Any,
 ) -> Wait:
-    """Keep where a run is, and open the question for what it lacks (S3-10, 27, 34).
+    """Keep where a run is, and open the question for what it lacks.
 
     The same again is the same wait while that is open, and under a `key` also once it was answered.
 
@@ -116,7 +118,7 @@ def send_request(
     *,
     by: User,
 ) -> None:
-    """Have somebody asked the open question of a run (S3-11, 28, 35), once each.
+    """Have somebody asked the open question of a run, once each.
 
     Sending is the relay's, after the commit.
 
@@ -143,7 +145,7 @@ def ingest_resume_event(
     input_type: str = "",
     node_id: str = "",
 ) -> Ingested:
-    """Hand in an answer (S3-30, 31, 36). Raises as `resume.ingest`."""
+    """Hand in an answer. Raises as `resume.ingest`."""
     event = ResumeEvent(
         run_id=run_id,
         payload=payload,
@@ -155,7 +157,7 @@ def ingest_resume_event(
 
 
 def resume_from_checkpoint(run_id: str, *, by: User) -> WorkflowState:
-    """The merged state and the node to go on at (S3-17, 32, 38).
+    """The merged state and the node to go on at.
 
     Raises NotFound, and resuming.StillWaiting while the question is open.
     """

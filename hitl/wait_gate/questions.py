@@ -138,7 +138,7 @@ class WaitRequest:
         return codec.digest(codec.encode({**bound, "callback_secret": ""}))
 
 
-def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
+def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.ExternalQuestion:
     """What is asked, as the machine takes it; raises WaitInvalid.
 
     Args:
@@ -239,7 +239,7 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
         outside = external_runs.asked_outside(rules, calls, ways)
     except StepFailed as error:
         raise WaitInvalid({"review.external": [str(error)]}) from error
-    return external_runs.Question(
+    return external_runs.ExternalQuestion(
         state=dict(asked.state),
         question=asked.question or asked.reason.replace("_", " ").capitalize(),
         content=asked.content or str(inputs.get("description", "")),

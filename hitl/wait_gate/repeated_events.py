@@ -1,4 +1,4 @@
-"""An event without an id that comes again, when the next question may be open already (S3-43).
+"""An event without an id that comes again, when the next question may be open already.
 
 It is known by its thread, its sender and its words, for WAYSTATION_IDEMPOTENCY_HOURS: what answered
 one question answers no other. A same answer that is meant for a later one names it. The row is

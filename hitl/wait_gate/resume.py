@@ -1,5 +1,4 @@
-"""What becomes of a resume event (S3-14..17, 30..33, 43), and of S2's `{traceId, promptId,
-response}`.
+"""What becomes of a resume event, and of an answer `{traceId, promptId, response}`.
 
 Everything ends in `decide`. The same event sent again is the same answer; a late one hears who
 answered; one that comes before its question is kept (`hitl.wait_gate.early_answers`).
@@ -255,7 +254,7 @@ def go_on(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
 
 
 def respond(trace_id: str, prompt_id: str, response: Any, *, by: User, via: Via) -> Ingested:
-    """S2-21..24: answer the prompt of a trace, which is a run, a thread, or another engine's run.
+    """Answer the prompt of a trace, which is a run, a thread, or another engine's run.
 
     The prompt is a question's id, or the name that its author gave it; of another engine's run also
     the node that asked. Raises as `ingest`; WrongQuestion for another prompt.

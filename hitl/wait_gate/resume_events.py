@@ -1,5 +1,4 @@
-"""Resume events: an answer that a system hands in, normalised (S3-13, 15, 19): what it is for, and
-what it says.
+"""Resume events: an answer that a system hands in, normalised: what it is for, and what it says.
 
 The payload of a question for data is that data. Else it is `{"decision", "feedback", "revision"}`,
 or a word.
@@ -30,7 +29,7 @@ CALL_FIELDS = ("arguments", "reason", "result")
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeEvent:
-    """What S3-13 calls so."""
+    """An answer that a system hands in, and what it is an answer to."""
 
     run_id: str
     input_type: str = ""
@@ -207,8 +206,8 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
 
 def _for_the_call(pause: Pause, event: ResumeEvent) -> dict[str, Any] | None:
     """What an event decides of the one call that its prompt asks about, in a word or with what
-    belongs to it (S2-22); None where it is another kind of answer. Of several calls a word would
-    not say which one it is for.
+    belongs to it; None where it is another kind of answer. Of several calls a word would not say
+    which one it is for.
     """
     payload = event.payload if isinstance(event.payload, Mapping) else {"decision": event.payload}
     decision = payload.get("decision")

@@ -20,6 +20,7 @@ from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.state import codec, redaction
 from hitl.models import InboundSource, InboundStart, StartDelivery
+from hitl.outbound.signatures import new_secret
 from runs import definitions, keyed, limits, services
 from runs.definitions import rights
 from runs.models import WorkOrder
@@ -82,7 +83,7 @@ def make(
     services.check_priority(values.get("priority", 0), by)
     if team is not None and not by.groups.filter(pk=team.pk).exists():
         raise StartInvalid("team", gettext("You are in no team of this name."))
-    secret = InboundSource.new_secret()
+    secret = new_secret()
     start = InboundStart(template=chosen.slug, team=team, for_team=team is not None, **values)
     with transaction.atomic(durable=True):
         User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other
@@ -127,9 +128,9 @@ def _check(values: Mapping[str, Any]) -> None:
         )
 
 
-def new_secret(start: InboundStart) -> str:
+def rotate_secret(start: InboundStart) -> str:
     """A further secret, shown this once; the one before signs too until the next change."""
-    secret = InboundSource.new_secret()
+    secret = new_secret()
     start.source.secrets = [secret, *start.source.secrets][:2]
     start.source.save(update_fields=["secrets"])
     return secret

@@ -1,5 +1,5 @@
-"""Waits of other engines: opening one, finding a run by the id it has there, and what becomes of it
-(S3-20, 46, 54).
+"""Waits of other engines: opening one, finding a run by the id it has there, and what becomes of
+it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _open_wait(asked: WaitRequest, *, by: User, agent: ApiToken | None) -> tuple
 @transaction.atomic(durable=True)
 def _open(
     asked: WaitRequest,
-    question: external_runs.Question,
+    question: external_runs.ExternalQuestion,
     team: Group | None,
     *,
     by: User,

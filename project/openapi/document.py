@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 TAGS = {
-    "agent-work-orders": "Work orders under the addresses of S4.",
+    "agent-work-orders": "Work orders under a second set of addresses.",
     "artifacts": "Texts that steps kept.",
     "channels": "What was answered in mails and chats.",
     "checkpoints": "States after steps: read them, compare them, go on from one.",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 NAMES: dict[str, str | Sequence[str]] = {
     "RunStatusEnum": "runs.states.RunStatus",
+    "WhyCodeEnum": "runs.threads.reasons.Code",
     "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
     "OccasionEnum": "hitl.models.outbound.Occasion",
     "PauseKindEnum": "runs.states.PauseKind",

@@ -1,5 +1,5 @@
 """Where the broker takes no messages, being full, read-only or away, workers look into the database
-for work: a decision moves its run also then (P3).
+for work: a decision moves its run also then.
 """
 
 from __future__ import annotations

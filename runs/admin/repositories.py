@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from checkpoints.admin.checkpoints import (
+from checkpoints.admin.base import (
     IdSearch,
 )
 from runs.admin import credentials as credentials

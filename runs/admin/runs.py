@@ -1,6 +1,7 @@
 """Work orders, runs and questions for operators.
 
-They are registered, with what acts on them, in `hitl.admin.decisions`, which may decide.
+They are registered, with what acts on them, in `hitl.admin.orders` and `hitl.admin.pauses`, which
+may decide.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import store
-from checkpoints.admin.checkpoints import (
-    UNREADABLE,
+from checkpoints.admin.base import (
     ConfirmedAdmin,
     as_json,
     link,
@@ -24,6 +24,7 @@ from checkpoints.admin.checkpoints import (
     text_column,
 )
 from checkpoints.admin.columns import display
+from checkpoints.admin.page_context import UNREADABLE
 from checkpoints.database.people import NAME
 from checkpoints.models import Blob
 from runs import phases
@@ -48,7 +49,7 @@ PAUSE_COLOURS = {
 
 
 class WorkOrderRows(ConfirmedAdmin):
-    """Registered, with its actions, in `hitl.admin.decisions`."""
+    """Registered, with its actions, in `hitl.admin.orders`."""
 
     shown_ids: ClassVar[dict[str, str]] = {
         "wo": "pk",
@@ -138,7 +139,7 @@ class WorkOrderRows(ConfirmedAdmin):
 
 
 class RunRows(ConfirmedAdmin):
-    """Registered, with its actions, in `hitl.admin.decisions`."""
+    """Registered, with its actions, in `hitl.admin.orders`."""
 
     shown_ids: ClassVar[dict[str, str]] = {
         "run": "pk",
@@ -207,7 +208,7 @@ class RunRows(ConfirmedAdmin):
 
 
 class PauseRows(ConfirmedAdmin):
-    """Registered, with its actions, in `hitl.admin.decisions`."""
+    """Registered, with its actions, in `hitl.admin.pauses`."""
 
     shown_ids: ClassVar[dict[str, str]] = {
         "pse": "pk",

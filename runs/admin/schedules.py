@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from runs.models import Occurrence, Schedule

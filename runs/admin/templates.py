@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from checkpoints.admin.checkpoints import (
+from checkpoints.admin.base import (
     ReadOnlyAdmin,
     as_json,
     link,

@@ -1,5 +1,5 @@
 """Which tool calls a person is asked about before they are made: rules in order, the first that
-matches decides (S2-26).
+matches decides.
 
 The rules of the step's configuration come first, then the tool's own; where none matches, a tool of
 high risk asks and others do not. As configuration a rule is `{"tool": "fetch", "when": …, "ask":

@@ -52,9 +52,7 @@ def about_calls(
     said: str,
     update: Mapping[str, Any],
 ) -> Ask | None:
-    """One question for all calls that wait for a person; None where all of them were decided
-    (S2-26).
-    """
+    """One question for all calls that wait for a person; None where all of them were decided."""
     whys = "\n".join(f"- `{call.tool}`: {verdict.why}" for call, verdict in wanted)
     report = Report(content="\n\n".join(filter(None, [said, whys])))
     asked = ask_about_calls(
@@ -84,8 +82,8 @@ def question_in(arguments: Any) -> dict[str, Any]:
 def a_question(
     question: Mapping[str, Any], context: Context, said: str, update: Mapping[str, Any]
 ) -> Ask:
-    """The pause in which a person answers a model: in words, which may be a bare approval (S0-47),
-    or by one of its options.
+    """The pause in which a person answers a model: in words, which may be a bare approval, or by
+    one of its options.
     """
     text, options = question["question"], question["options"]
     first = text.strip().partition("\n")[0]

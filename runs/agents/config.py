@@ -1,13 +1,13 @@
 """What a step template says of an agent: read, and checked when it is saved.
 
-    {"model": "openai:gpt-5-mini", "base_url": "", "credential": "openai", "instructions": "…
-    {{revision_feedback}} {{state.plan}} …",
+    {"model": "openai:gpt-5-mini", "base_url": "", "credential": "openai",
+     "instructions": "… {{revision_feedback}} {{state.plan}} …",
      "prompt": "", "tools": ["clock", "ask_human"], "output_schema": {…}, "output_mode": "tool",
      "max_loops": 15, "limits": {"tokens": 200000, "cost": 0.5, "tool_calls": 40, "seconds": 600},
      "history": {"tokens": 50000}, "approvals": [rules]}
 
-All of it may be left out. Without `model` the server's own is asked (`models.configure`);
-`scripted` is the offline one.
+All of it may be left out. Without `model` the server's own is asked
+(`runs.agents.model.configure`); `scripted` is the offline one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LOOK = 0.25
 """Seconds between two looks whether the run is still wanted, while calls are made."""
 SHOWN = 2_000
 """Characters of arguments and results in events and in what people read; what resume needs is kept
-whole (C15).
+whole.
 """
 CALL = "call/"
 """Before a call's id: the key of its record."""
@@ -83,7 +83,8 @@ class Journal:
                 done = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED).done
                 errors = [error for future in done if (error := future.exception()) is not None]
                 records |= {
-                    call.id: self._noted(call, future) for future, call in _taken(waiting, done)
+                    call.id: self._note_result(call, future)
+                    for future, call in _taken(waiting, done)
                 }
                 if errors:
                     raise errors[0]
@@ -98,7 +99,7 @@ class Journal:
         # log lines and spans of the tool's are about the same run
         return pool.submit(contextvars.copy_context().run, self._made, call)
 
-    def _noted(self, call: Ready, future: Future[dict[str, Any]]) -> dict[str, Any]:
+    def _note_result(self, call: Ready, future: Future[dict[str, Any]]) -> dict[str, Any]:
         return self.note(
             call.id, call.tool.name, call.arguments, future.result, decision=call.decision
         )

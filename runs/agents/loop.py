@@ -321,7 +321,7 @@ class Loop:
         )
 
     def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
-        """The model asks a person (S0-30)."""
+        """The model asks a person."""
         call, asked = question
         self.journal.start(call["id"], call["tool"], call["arguments"])
         self.mind = {**self.mind, "asked": call["id"]}

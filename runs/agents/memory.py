@@ -1,8 +1,8 @@
 """What an agent knows: its conversation, as pydantic-ai writes messages down, and where in its
 loops it stands. Plain JSON in the state.
 
-`state["agent"][<step>]` is an AgentCheckpointState (S0-61, 62), `state["messages"]` the
-conversation as people read it, and `state["agent_turns"][<step>]` the run in which the turn under
+`state["agent"][<step>]` is an AgentCheckpointState, `state["messages"]` the conversation as people
+read it, and `state["agent_turns"][<step>]` the run in which the turn under
 way began: it does not outlive a turn (`Keeps.per_turn`), so what comes next knows whether it goes
 on with a turn or begins one.
 """
@@ -277,8 +277,7 @@ def open_calls(mind: AgentCheckpointState) -> list[Json]:
 def closed(
     mind: AgentCheckpointState, results: Mapping[str, Mapping[str, Any]], used: Mapping[str, Any]
 ) -> AgentCheckpointState:
-    """After the calls of a loop: what they gave is the next thing that the model is told
-    (S0-60).
+    """After the calls of a loop: what they gave is the next thing that the model is told.
 
     Where a person changed a call's arguments, the model's own message has those that were made from
     then on, and what they were stands beside the result.

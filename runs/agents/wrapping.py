@@ -1,5 +1,4 @@
-"""Any agent's stream as a step (S2-3, S2-4): events are told, steps leave checkpoints, prompts are
-questions.
+"""Any agent's stream as a step: events are told, steps leave checkpoints, prompts are questions.
 
     @step("my.agent", asks=True)
     def my_agent(state, context):

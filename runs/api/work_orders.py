@@ -1,4 +1,4 @@
-"""Work orders for machines: each view reads, calls one service, answers."""
+"""What machines write and read of a work order; its addresses are in `hitl.api.orders`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.models import Group
 from django.db.models import UUIDField, Value
-from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.store.prepared_queries import Prepared
-from runs import services
 from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
-from runs.api.paging import Paged
-from runs.api.requests import body_of, user_of
-from runs.models import (
-    WorkOrder,
-)
+from runs.models import WorkOrder
 from runs.models.priority import HIGHEST, LOWEST, NORMAL, WORDS
-from runs.security import scopes
 from runs.services import outputs
 
 
@@ -212,40 +204,3 @@ def just_made(order: WorkOrder) -> WorkOrder:
     """As `shown_to` whoever has made it: nobody has asked for it again yet."""
     [shown] = _just_made.get(order.pk)
     return shown
-
-
-class MakesWorkOrders(Paged):
-    """The way to make one; the list beside it is of the layer that knows what people search
-    (`hitl.api.orders`).
-    """
-
-    may_read = scopes.ASKS
-    may_act = scopes.ASKS
-    body_limit = "ORDER_BYTES"
-
-    @extend_schema(
-        operation_id="create_work_order",
-        request=WorkOrderIn,
-        responses={201: WorkOrderOut},
-        summary="Make a work order and start it",
-        examples=[
-            OpenApiExample(
-                "Tidy",
-                {
-                    "template": "repo-tidy",
-                    "repository_url": "https://github.com/example/project",
-                    "input": {"rules": "F401"},
-                },
-                request_only=True,
-            )
-        ],
-    )
-    def post(self, request: Request) -> Response:
-        values = body_of(request, WorkOrderIn)
-        order = services.submit(
-            values.pop("template"),
-            by=user_of(request),
-            request=values.pop("user_request"),
-            **values,
-        )
-        return Response(WorkOrderOut(just_made(order)).data, status=201)

@@ -133,7 +133,7 @@ def check_no_secrets(schema: Any, field: str) -> None:
 
 def check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
     """Raise TemplateInvalid where a template without checkpoints would promise what only they can
-    keep (S0-17).
+    keep.
     """
     reasons = [
         (step["name"], needs_checkpoints(step, asks=asks_by_itself(step["function"])))

@@ -1,5 +1,5 @@
 """Runs under way against the code that is here now: would their next steps still do what was asked
-for? (P10)
+for?
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 ZONE = "zone"
 """Key of a question's times: the zone that its days were counted in, so that a server that moves
-moves no deadline (F21).
+moves no deadline.
 """
 DUE = "due"
 """Key of the deadlines of a question whose stages have their own: name of a stage, WHOLE for the

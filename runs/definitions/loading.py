@@ -1,4 +1,5 @@
-"""The modules that `WAYSTATION_WORKFLOWS` names: found, imported, and what they declare.
+"""The modules that `WAYSTATION_WORKFLOWS` and the extensions name: found, imported, and what they
+declare.
 
 An entry is a module's name, or a folder whose modules and packages are all taken. Nothing here asks
 the database.
@@ -24,6 +25,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from checkpoints import extension
 from checkpoints.state import codec, redaction
 from checkpoints.text import invisible
 from runs.definitions.templates import EDITED
@@ -68,6 +70,17 @@ class Declared:
         return self.workflow.place_of(field) if self.workflow is not None else self.place
 
 
+def entries() -> list[str]:
+    """The modules and folders that the setting names, and before them those of the extensions where
+    its first entry begins with `+`.
+    """
+    named = list(settings.WAYSTATION_WORKFLOWS)
+    if not named or not named[0].startswith("+"):
+        return named
+    shipped = [module for one in extension.installed() for module in one.workflows]
+    return [*shipped, *filter(None, [named[0][1:].strip()]), *named[1:]]
+
+
 def is_folder(entry: str) -> bool:
     """Whether an entry of the setting is a folder, and no module's name."""
     return entry.startswith(("~", ".")) or os.sep in entry
@@ -75,21 +88,17 @@ def is_folder(entry: str) -> bool:
 
 def folders() -> list[Path]:
     """The folders that the setting names."""
-    return [
-        Path(entry).expanduser().resolve()
-        for entry in settings.WAYSTATION_WORKFLOWS
-        if is_folder(entry)
-    ]
+    return [Path(entry).expanduser().resolve() for entry in entries() if is_folder(entry)]
 
 
 def modules() -> list[ModuleType]:
-    """The modules that the setting names, imported.
+    """The modules that the setting and the extensions name, imported.
 
     Raises ImproperlyConfigured, naming the one that cannot be, the file, the line, and why.
     """
     return [
         _imported(name, within)
-        for entry in settings.WAYSTATION_WORKFLOWS
+        for entry in entries()
         for name, within in (_inside(entry) if is_folder(entry) else [(entry, None)])
     ]
 
@@ -113,7 +122,7 @@ def _inside(entry: str) -> Iterator[tuple[str, Path]]:
 
 def _imported(name: str, within: Path | None) -> ModuleType:
     try:
-        with _told_when_slow(name):
+        with _say_when_slow(name):
             module = import_module(name)
     except KeyboardInterrupt:
         raise
@@ -132,7 +141,7 @@ def _imported(name: str, within: Path | None) -> ModuleType:
 
 
 @contextmanager
-def _told_when_slow(name: str) -> Iterator[None]:
+def _say_when_slow(name: str) -> Iterator[None]:
     """Say where a start hangs: an endless loop at a module's top level raises no error."""
     here = threading.get_ident()
 
@@ -282,7 +291,7 @@ def _types_beside(function: str) -> Iterator[type[Any]]:
 def _workflow_of(slug: str) -> Workflow | None:
     """A declared workflow, as it was when one was last declared: every order asks."""
     global _found, _found_at
-    at = (tuple(settings.WAYSTATION_WORKFLOWS), Workflow.made())
+    at = (tuple(entries()), Workflow.made())
     if at != _found_at:
         _found = {one.slug: one.workflow for one in declared(modules())[1]}
         _found_at = (at[0], Workflow.made())  # the modules may have declared more meanwhile

@@ -86,4 +86,4 @@ def look_at_start() -> None:
     thread.start()
     thread.join(PATIENCE)
     if thread.is_alive():
-        logger.warning("The graphs of WAYSTATION_GRAPHS load slowly; the worker starts meanwhile.")
+        logger.warning("Pictures of steps are made slowly; the worker starts meanwhile.")

@@ -74,8 +74,6 @@ def _named(stage: int, actors: Actors) -> Iterator[tuple[int, str, str]]:
         yield stage, "", group
 
 
-# -- of a question whose step narrowed its rules
-
 LISTED = 1_000
 """Names among which a near one is looked for."""
 

@@ -1,7 +1,7 @@
 """The workflows of this server: the modules that register its steps, and the templates that these
 bring along.
 
-`WAYSTATION_WORKFLOWS` names modules. Importing one registers its step functions
+The extensions and `WAYSTATION_WORKFLOWS` name modules. Importing one registers its step functions
 (`runs.workflows.registry.step`). It declares workflows (`runs.workflows.workflow`), or says the
 same with `STEP_TEMPLATES` (slug → `title`, `function`, `config`, `sub_steps`) and `TEMPLATES` (slug
 → what a template's page asks for).
@@ -21,6 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connection
 from django.db.models import Manager
 
+from checkpoints import extension
 from checkpoints.database import outages
 from checkpoints.state import codec
 from runs.definitions import loading, templates
@@ -41,21 +42,20 @@ BUILT_IN = (
     "runs.workflows.sub_workflow",
     "runs.workflows.wait_for_input",
     "runs.agents",
-    "runs.langgraph.step",
 )
-"""Steps that every server has."""
+"""Steps of the core, which every server has."""
 
 
 def register() -> None:
-    """Make the step functions known: those that every server has, and those of the modules that the
-    setting names.
+    """Make the step functions known: those of the core, of the installed extensions, and of the
+    modules that the setting names.
     """
-    for name in BUILT_IN:
+    for name in (*BUILT_IN, *(name for each in extension.installed() for name in each.steps)):
         import_module(name)
     loading.declared(loading.modules())
 
 
-class Refused(ImproperlyConfigured):
+class TemplatesRefused(ImproperlyConfigured):
     """Declared templates that cannot be saved. The message names file, line and field."""
 
 
@@ -65,7 +65,7 @@ def load(replace: Collection[str] = ()) -> list[Template]:
     Args:
         replace: slugs of workflows whose versions that people saved give way to the code's.
     Raises:
-        Refused: some could not be saved; all others were.
+        TemplatesRefused: some could not be saved; all others were.
     """
     kinds, found = loading.declared(loading.modules())
     refused = [
@@ -73,7 +73,7 @@ def load(replace: Collection[str] = ()) -> list[Template]:
         *_publish(Template, found, templates.edit_template, replace),
     ]
     if refused:
-        raise Refused(" ".join(refused))
+        raise TemplatesRefused(" ".join(refused))
     slugs = [one.slug for one in found]
     current = {one.slug: one for one in Template.objects.current().filter(slug__in=slugs)}
     return [current[slug] for slug in slugs]
@@ -103,7 +103,7 @@ def load_or_say() -> None:
     """
     try:
         load()
-    except Refused as error:
+    except TemplatesRefused as error:
         logger.error("Some declared workflows are not current: %s", error)
     except Error as error:
         if not (outages.lacks_tables(error) or outages.is_trouble(error)):

@@ -98,6 +98,15 @@ SCHEMA: dict[str, Any] = {
             ),
             "type": "object",
         },
+        "question": {
+            "title": "What is asked after it",
+            "description": (
+                "Such as: Refund {amount} to {customer}? Names are filled in from the facts of the "
+                "step's report and from the input. Empty: the report's title, else as usual."
+            ),
+            "type": "string",
+            "maxLength": 200,
+        },
         "may_pass": {
             "title": "When it may pass its review by itself",
             "description": (
@@ -133,6 +142,8 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
         named["review"] = _reviewed(named["review"])
         _check_silence(named)
         _check_stages(named)
+    if asked := named.pop("question", "").strip():
+        named["question"] = asked
     if said := named.pop("may_pass", "").strip():  # "" is in no digest
         named["may_pass"] = said
         _check_pass(named)

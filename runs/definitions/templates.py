@@ -75,7 +75,7 @@ def edit_template(
         declared: digest of the declaration in code that this is; then `fields` are all of it, and
             what they leave out is as usual.
         default: whether orders that name no template go by this one; None leaves that as it is.
-        fields: `steps` (as in S4-9), and where they change others of EDITED.
+        fields: `steps`, and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input
             schema is none.
@@ -89,7 +89,7 @@ def edit_template(
     if default is not None:
         make_default(slug, default=default)
     if last and values == {name: getattr(last, name) for name in EDITED}:
-        return _noted(last, declared)
+        return _keep_as_declared(last, declared)
     keyed.made("")
     try:
         with transaction.atomic():
@@ -153,7 +153,7 @@ def usual_fields() -> dict[str, Any]:
     return {name: getattr(usual, name) for name in EDITED}
 
 
-def _noted(last: Kind, declared: str) -> Kind:
+def _keep_as_declared(last: Kind, declared: str) -> Kind:
     """The version that is there already, which is this declaration from now on."""
     if declared and last.declared != declared:
         last.declared = declared
@@ -177,7 +177,7 @@ def edit_step_template(
     Args:
         after: as of `edit_template`.
         declared: digest of the declaration in code that this is.
-        function: a registered step function; `flow.sub_steps` where it is left empty and there are
+        function: a registered step function; SUB_STEPS where it is left empty and there are
             sub-steps.
         sub_steps: as a template's steps; they run as child runs (see
             `runs.workflows.sub_workflow`).
@@ -215,7 +215,7 @@ def edit_step_template(
     if after is not None and after != (last.version if last else 0):
         raise SavedMeanwhile
     if last and {name: getattr(last, name) for name in values} == values:
-        return _noted(last, declared)
+        return _keep_as_declared(last, declared)
     keyed.made("")
     try:
         with transaction.atomic():

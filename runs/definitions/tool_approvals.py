@@ -1,6 +1,6 @@
 """What would ask?
 
-For operators: whether a person is asked about a tool's call, by which rule, and why (S2-26).
+For operators: whether a person is asked about a tool's call, by which rule, and why.
 """
 
 from __future__ import annotations

@@ -10,26 +10,29 @@ from typing import Any
 
 from django.conf import settings
 
+from checkpoints import extension
 from runs.definitions import loading
 from runs.definitions.loading import Declared
 
-OURS = Path(__file__).resolve().parents[1]
-"""What we ship changes with a new version alone."""
 SECONDS = 60.0
 """What loading changed files may take, until they count as broken."""
 Seen = dict[Path, tuple[int, int]]
 
 
 def authors() -> list[Declared]:
-    """The workflows that do not come along with the product."""
-    found = loading.declared(loading.modules())[1]
-    return [one for one in found if not one.file.is_relative_to(OURS)]
+    """The workflows that no extension brings along."""
+    return [one for one in loading.declared(loading.modules())[1] if _is_authors(one.file)]
+
+
+def _is_authors(file: Path) -> bool:
+    """Whether a file is no extension's: those change with a new version alone."""
+    return not any(file.is_relative_to(one.path) for one in extension.installed())
 
 
 def groups() -> set[str]:
     """Groups of people that the review rules of the authors' workflows name."""
     kinds, found = loading.declared(loading.modules())
-    mine = [one.fields for one in (*kinds, *found) if not one.file.is_relative_to(OURS)]
+    mine = [one.fields for one in (*kinds, *found) if _is_authors(one.file)]
     return set(_named(mine, within=False))
 
 
@@ -63,10 +66,9 @@ def look() -> Seen:
 
 def _roots() -> Iterator[Path]:
     yield from loading.folders()
-    for entry in settings.WAYSTATION_WORKFLOWS:
-        file = getattr(sys.modules.get(entry), "__file__", None)
-        if file and not Path(file).resolve().is_relative_to(OURS):
-            path = Path(file).resolve()
+    for entry in loading.entries():
+        path = Path(getattr(sys.modules.get(entry), "__file__", None) or "").resolve()
+        if path.is_file() and _is_authors(path):
             yield path.parent if path.name == "__init__.py" else path
 
 

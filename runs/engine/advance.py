@@ -37,7 +37,7 @@ from runs.engine.context.claimed_run import ClaimedRun, Progress, loop_num
 from runs.engine.context.watch import Watch
 from runs.engine.drafts import budget, state_shape
 from runs.engine.ending import Wake
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.engine.recovery import code_changes
 from runs.engine.results import Result
 from runs.engine.workers import lease
@@ -45,7 +45,7 @@ from runs.engine.workers.shutdown import stopping
 from runs.models import Run, WorkLimit
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
-from runs.workflows.base import Done, Gather, Go, Sleep, StepFailed, Stopped
+from runs.workflows.base import Done, Gather, Go, Outcome, Sleep, StepFailed, Stopped
 from runs.workflows.registry import find
 from runs.workflows.reviews.rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
@@ -120,11 +120,11 @@ def _work(held: ClaimedRun, *, ends: float) -> None:
     try:
         progress.load(store.load(head))
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start
-        return record.damaged(held, error)
+        return record.fail_as_damaged(held, error)
     if approvals.KEY in head.metadata:
         progress.settle(*approvals.settle(held.run, head))
     if not progress.at:  # the answer to a question after the last step
-        return record.ended(held)
+        return record.complete_after_answer(held)
     if spans.tracing is not None:
         progress.enter(traces.enter(spans.tracing, held.run, head))
     while (then := _take_step(held, ends=ends)) is Then.NEXT_STEP:
@@ -206,12 +206,12 @@ def _do_step(held: ClaimedRun, *, ends: float) -> Then:
         state_shape.StateInvalid,
     ) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
-        record.failed(held, error)
+        record.fail(held, error)
         return Then.NOTHING
     except UNRECORDABLE as error:
         # the same answer would come from each worker that takes the run back
         logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
-        record.failed(held, results.unrecordable(error))
+        record.fail(held, results.unrecordable(error))
         return Then.NOTHING
     step_failed(held, outcome)
     return Then.NOTHING
@@ -225,11 +225,11 @@ def step_failed(held: ClaimedRun, error: Exception) -> None:
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
         delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
-        record.again(
+        record.retry_later(
             held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY))
         )
     else:
-        record.failed(held, error)
+        record.fail(held, error)
 
 
 def _frozen(held: ClaimedRun) -> FrozenStep:
@@ -278,7 +278,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
         if joined is None:
             return None
         step = _frozen(held)
-        outcome = results.parse(held, sequence.conclude(held.steps, step["name"], joined))
+        outcome = results.parse(held, _conclude(held, step, joined))
         return interruptions.after(held.run, step, outcome)
     except (*record.KNOWN, sequence.UnknownName) as error:
         return error
@@ -287,11 +287,11 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
 def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
-        with body_process.watched(), opening.opened(held, step) as opened:
+        with body_process.watched(), opening.open_context(held, step) as opened:
             function = find(step["function"], step.get("function_version", 1))
             body = partial(bodies.call, partial(function, held.progress.state, opened))
             outcome = time_limit.call(held, step.get("timeout"), body)
-        answer = sequence.conclude(held.steps, step["name"], held.scrub(outcome))
+        answer = _conclude(held, step, held.scrub(outcome))
         return interruptions.after(held.run, step, results.parse(held, answer))
     except (Stopped, store.StoreUnavailable):
         raise
@@ -300,6 +300,11 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
             raise  # of the engine's own database, in `context.log` and the like: no step has failed
         _log_failure(held, step, error)
         return error
+
+
+def _conclude(held: ClaimedRun, step: FrozenStep, outcome: Outcome) -> Outcome:
+    given = held.told.input if "question" in step else None
+    return sequence.conclude(held.steps, step["name"], outcome, given=given)
 
 
 def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
@@ -348,7 +353,7 @@ def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> Then:
                 record.ask(held, interruptions.suspended(_frozen(held), go, by=wish.by))
         case Gather():
             children.start(held, _frozen(held), outcome)
-        case Question():
+        case CheckedAsk():
             record.ask(held, outcome)
         case Done():
             record.done(held, outcome)

@@ -1,5 +1,5 @@
 """What a person approved, looked up when it counts, and checked again before something is done for
-it (P6).
+it.
 
 A checkpoint's metadata holds, by step, the id of the decision on what that step asked last:
 `approved: {step: "dec_…"}`; "" says that there was one which does not count any more. It is a name
@@ -99,10 +99,6 @@ def material_of(pause: Pause, *, edited: str = "") -> str:
     return digest_of(edited) if edited and named == digest_of(pause.content) else str(named)
 
 
-# -- what metadata names
-# --------------------------------------------------------------------------------------------------
-
-
 def named(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Step → id of the decision that its approval is; "" for one that does not count any more."""
     records = metadata.get(KEY, {})
@@ -171,10 +167,6 @@ def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dic
     """
     gone = dict.fromkeys(named(metadata), "") if same_definition else {}
     return {EDITED: True, **({KEY: gone} if gone else {})}
-
-
-# -- what counts
-# --------------------------------------------------------------------------------------------------
 
 
 def look_up(run: Run, head: Checkpoint, names: Mapping[str, str]) -> dict[str, DecisionRecord]:
@@ -312,10 +304,6 @@ def settle(run: Run, head: Checkpoint) -> tuple[dict[str, DecisionRecord], dict[
     names = named(head.metadata)
     approved = look_up(run, head, names)
     return approved, {step: name if step in approved else "" for step, name in names.items()}
-
-
-# -- what steps are told
-# --------------------------------------------------------------------------------------------------
 
 
 def given(

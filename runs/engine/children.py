@@ -23,7 +23,7 @@ from runs.engine import approvals, record
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts import checkpoint_frequency, step_rows
 from runs.engine.drafts.events import EventDraft, created, line
-from runs.engine.start import Start, again, ask_again, entry_of
+from runs.engine.start import Start, ask_again, entry_of, start_again
 from runs.models import Definition, Pause, Run
 from runs.states import COMPLETED, GATHERS, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
 from runs.workflows import sequence
@@ -382,4 +382,4 @@ def _again(held: ClaimedRun, run: Run) -> Run:
         FailureCode.EXPIRED,
     }:
         return ask_again(pause, head, state, parent=held.run, depth=held.run.depth + 1)
-    return again(run, head, state, parent=held.run, depth=held.run.depth + 1)
+    return start_again(run, head, state, parent=held.run, depth=held.run.depth + 1)

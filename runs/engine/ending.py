@@ -145,7 +145,7 @@ def cancel(
     if not runs.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
     move_children(run, children)
-    message = _cancelled(run, by=by, first=first, code=code)
+    message = _record_cancelled(run, by=by, first=first, code=code)
     end_children(children, by=by)
     note_on_parent(run, message, level="warning", woken=woken)
     return woken
@@ -254,10 +254,10 @@ def end_children(children: Sequence[Run], *, by: str) -> None:
         error="",
     )
     for child in ended.select_related("definition", "parent").order_by("depth", "pk"):
-        _cancelled(child, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
+        _record_cancelled(child, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
 
 
-def _cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:
+def _record_cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:
     head, phase = _stood(run)
     message = f"Cancelled {WHOSE[code]} at {phase} phase"
     Run.objects.filter(pk=run.pk).update(error=message)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from runs.engine import questions
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.models import Run
 from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import schemas, sequence
@@ -31,7 +31,7 @@ def asks_before(run: Run, step: FrozenStep) -> bool:
     return step["name"] in run.interrupt_before or step.get("interrupt_before", False)
 
 
-def before(step: FrozenStep) -> Question:
+def before(step: FrozenStep) -> CheckedAsk:
     """Asked before a step that this run is to be asked about."""
     report = Report(
         content=f"The run stops here before **{step['title']}** begins. Approve to let it begin."
@@ -46,8 +46,8 @@ def before(step: FrozenStep) -> Question:
 
 
 def after(
-    run: Run, step: FrozenStep, outcome: Go | Done | Gather | Sleep | Question
-) -> Go | Done | Gather | Sleep | Question:
+    run: Run, step: FrozenStep, outcome: Go | Done | Gather | Sleep | CheckedAsk
+) -> Go | Done | Gather | Sleep | CheckedAsk:
     """Asked after a step that this run is to be asked about; what asks itself stays."""
     if not isinstance(outcome, Go | Done | Sleep) or not (
         step["name"] in run.interrupt_after or step.get("interrupt_after", False)
@@ -57,7 +57,7 @@ def after(
     return questions.parse(ask, rules.of(step))
 
 
-def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Question:
+def suspended(step: FrozenStep, outcome: Go, *, by: str) -> CheckedAsk:
     """The stop at a step boundary that a person wanted: no rule of the step's is about it."""
     return questions.parse(_stop(step, outcome, question=f"Suspended by {by}", phase=SUSPENDED), {})
 

@@ -201,9 +201,24 @@ def _standing(key: str, but: Run | None, now: dt.datetime) -> tuple[list[Share],
 def _why_wait(limit: WorkLimit, key: str, run: Run, now: dt.datetime) -> tuple[str, int]:
     """Why a run may not have a place, "" where it may; and how many are before it."""
     before = Place.objects.filter(run=run, limit=limit, epoch=None).first()
+    busy, ahead = _before(limit, key, run, before.since if before is not None else now, now)
+    if busy >= limit.most:
+        return f"It waits for a place: {busy} of {limit.most} at work ({limit}).", ahead
+    if busy + ahead >= limit.most:
+        words = f"It waits for its turn: {busy} of {limit.most} at work, {ahead} before it"
+        return f"{words} ({limit}).", ahead
+    return "", ahead
+
+
+def _before(
+    limit: WorkLimit, key: str, run: Run, since: dt.datetime, now: dt.datetime
+) -> tuple[int, int]:
+    """How many runs are at work in the places that a run waits for since then, and how many go
+    before it.
+    """
     busy, in_line = _standing(key, run, now)
-    if len(busy) < limit.most and not in_line:
-        return "", 0
+    if not in_line:
+        return len(busy), 0
     turns = Turns.read(busy)
     mine = _InLine(
         run.epoch > 0,
@@ -212,18 +227,36 @@ def _why_wait(limit: WorkLimit, key: str, run: Run, now: dt.datetime) -> tuple[s
             run.pk,
             share_of(run.thread.team_id, run.thread.owner_id),
             run.work_order.priority if run.work_order is not None else NORMAL,
-            before.since if before is not None else now,
+            since,
         ),
         limit.most,
         run.queue,
     ).rank(turns)
-    ahead = sum(one.rank(turns) < mine for one in in_line)
-    if len(busy) >= limit.most:
-        return f"It waits for a place: {len(busy)} of {limit.most} at work ({limit}).", ahead
-    if len(busy) + ahead >= limit.most:
-        words = f"It waits for its turn: {len(busy)} of {limit.most} at work, {ahead} before it"
-        return f"{words} ({limit}).", ahead
-    return "", ahead
+    return len(busy), sum(one.rank(turns) < mine for one in in_line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """Where a run stands in the line for places of a limit."""
+
+    limit: WorkLimit
+    since: dt.datetime
+    busy: int
+    """Runs at work there."""
+    ahead: int
+    """Runs that go before it."""
+
+
+def positions(run: Run, *, now: dt.datetime, most: int) -> list[Position]:
+    """Where a run stands that waits for places, of up to `most` limits; [] where it waits for
+    none.
+    """
+    waiting = Place.objects.waiting().filter(run=run).select_related("limit").order_by("limit")
+    return [
+        Position(limit=place.limit, since=place.since, busy=busy, ahead=ahead)
+        for place in waiting[:most]
+        for busy, ahead in [_before(place.limit, place.key, run, place.since, now)]
+    ]
 
 
 def _wait(held: ClaimedRun, waits: list[tuple[WorkLimit, str, str, int]], now: dt.datetime) -> None:

@@ -25,7 +25,7 @@ from runs.workflows.wait_for_input import ANSWER
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class CheckedAsk:
     """What a step asks, checked: nothing of it is parsed again."""
 
     ask: Ask
@@ -50,7 +50,7 @@ class Question:
     """Why the workflow approves at once; "" where people are asked."""
 
 
-def parse(ask: Ask, rules: Review) -> Question:
+def parse(ask: Ask, rules: Review) -> CheckedAsk:
     """Check what a step asks by these rules, which it may narrow.
 
     Raises StepFailed, codec.NotJson and schemas.SchemaRefused.
@@ -67,7 +67,7 @@ def parse(ask: Ask, rules: Review) -> Question:
         ) from error
     if calls:
         inputs = schemas.check_inputs(tool_calls.required(calls))
-    return Question(
+    return CheckedAsk(
         ask=ask,
         kind=kind,
         prompt_id=prompt_of(ask),

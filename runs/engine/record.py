@@ -31,7 +31,7 @@ from runs.engine.drafts.events import (
     sleeping,
     starting,
 )
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.engine.recovery import damage
 from runs.engine.workers import lease
 from runs.models import Pause, Run
@@ -185,7 +185,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
 
 
 @transaction.atomic(durable=True)
-def ask(held: ClaimedRun, question: Question) -> Pause:
+def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     outcome, opening = question.ask, step_rows.opening(question)
     # what a person wrote into the state is passed by nobody: people are asked
@@ -279,7 +279,7 @@ def done(held: ClaimedRun, outcome: Done) -> None:
     )
 
 
-def ended(held: ClaimedRun) -> None:
+def complete_after_answer(held: ClaimedRun) -> None:
     """Nothing follows the answer that the run goes on from: it is complete."""
     _complete(held, step_rows.after_answer(held), first=[])
 
@@ -305,7 +305,7 @@ def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more
     )
 
 
-def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
+def retry_later(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.progress.counts["attempts"] + 1
     message = (
@@ -344,7 +344,7 @@ def _words(held: ClaimedRun, error: Exception) -> str:
     return f"{text[:LONGEST_ERROR]} … The server's log has the whole of it."
 
 
-def failed(held: ClaimedRun, error: Exception) -> None:
+def fail(held: ClaimedRun, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
     text = _words(held, error)
@@ -373,7 +373,7 @@ def failed(held: ClaimedRun, error: Exception) -> None:
     _end(held, fields, facts, checkpoint, words=text)
 
 
-def damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
+def fail_as_damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
     """The state cannot be loaded: an incident, and a retry goes on from the last good ancestor,
     where there is one; never a fresh start.
     """
@@ -381,7 +381,7 @@ def damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
     locked = isinstance(error, store.StateLocked)
     good = None if locked else damage.last_good(held.run, held.progress.head)
     if good is None:
-        return failed(held, error)
+        return fail(held, error)
     fields = {
         "status": FAILED,
         "error": good.words,

@@ -12,15 +12,18 @@ from checkpoints.database import clock
 from runs.definitions import reviewer_index
 from runs.engine import children, questions
 from runs.engine.context.claimed_run import ClaimedRun
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Report, Sleep, StepFailed
 from runs.workflows.reviews import rules
 
-Result = Go | Done | Gather | Sleep | Question
+Result = Go | Done | Gather | Sleep | CheckedAsk
 """A step's answer that can be recorded; of a Sleep `until` is the time it ends."""
 
-TEXTS = ("question", "phase", "otherwise", "prompt_id", "into", "content", "patch", "pass_review")
+TEXTS = (
+    "question", "phase", "otherwise", "prompt_id", "into", "content", "patch", "pass_review",
+    "title", "summary",
+)  # fmt: skip
 """Parts of answers, and of what reviewers are shown, that are texts."""
 NAMED: dict[str, type | tuple[type, ...]] = {
     "actions": str, "labels": str, "facts": (str, int, float), "known": object,

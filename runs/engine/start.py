@@ -190,7 +190,7 @@ def following(checkpoint: Checkpoint) -> str:
     return checkpoint.next_step or (checkpoint.node_id if waits else "")
 
 
-def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
+def start_again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
     """A run that goes on where `run` stopped: at the step that failed, or waiting for the child
     runs that did not complete.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from checkpoints.models import Checkpoint
 from checkpoints.telemetry import spans
-from checkpoints.telemetry.spans import Place, Tracing
+from checkpoints.telemetry.spans import SpanRef, Tracing
 from runs.models import Run
 
 TRACE = "trace"
@@ -25,7 +25,7 @@ stretch ended.
 """
 
 
-def enter(tracing: Tracing, run: Run, head: Checkpoint) -> Place:
+def enter(tracing: Tracing, run: Run, head: Checkpoint) -> SpanRef:
     """The span below which the run's next steps stand: that of the stretch that it is in, or of one
     that begins here.
     """
@@ -43,7 +43,7 @@ def enter(tracing: Tracing, run: Run, head: Checkpoint) -> Place:
     )
 
 
-def metadata(place: Place, run: Run, *, over: bool) -> dict[str, Any]:
+def metadata(place: SpanRef, run: Run, *, over: bool) -> dict[str, Any]:
     """What a checkpoint keeps of it; `over` where nothing follows without somebody, or for a
     while.
     """
@@ -54,7 +54,7 @@ def metadata(place: Place, run: Run, *, over: bool) -> dict[str, Any]:
 
 @contextmanager
 def step(
-    tracing: Tracing, place: Place, run: Run, name: str, *, loop: int, attempts: int
+    tracing: Tracing, place: SpanRef, run: Run, name: str, *, loop: int, attempts: int
 ) -> Iterator[Any]:
     """The span of one step, from its beginning to its commit."""
     about = {**_of(run), "waystation.step": name, "waystation.step.loop": loop}

@@ -30,7 +30,7 @@ class FolderLock:
     def take(self, *, seconds: float, check: Callable[[], None]) -> bool:
         """Wait for the lock; False when it was held already.
 
-        Raises Busy, or what `check` raises.
+        Raises FolderBusy, or what `check` raises.
         """
         if self._release:
             return False

@@ -1,4 +1,4 @@
-"""How often a template's runs write checkpoints, and what then holds (S0-65). No queries here."""
+"""How often a template's runs write checkpoints, and what then holds. No queries here."""
 
 from __future__ import annotations
 

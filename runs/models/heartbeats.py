@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from django.conf import settings
 from django.db import models
 
 from checkpoints.database import clock
@@ -15,6 +16,19 @@ NOTED = 10.0
 """Seconds between two notes of one process that it carries out beat's look."""
 LASTS = 100.0
 """Seconds after the last sign for which somebody counts as there: three may be late."""
+LOOKS = 4
+"""Looks of beat's that may be missing before it counts as silent."""
+AT_LEAST, TIMES = 60.0, 12
+
+
+def silence() -> float:
+    """Seconds after which a look of beat's that was carried out counts as too long ago."""
+    return NOTED + LOOKS * float(settings.WAYSTATION_SWEEP_SECONDS)
+
+
+def bound() -> float:
+    """Seconds for which a due run may wait while its queue has workers."""
+    return max(AT_LEAST, TIMES * float(settings.WAYSTATION_PATIENCE_SECONDS))
 
 
 class HeartbeatKind(models.TextChoices):

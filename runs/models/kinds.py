@@ -55,7 +55,7 @@ class Kinds:
 
 def named_by(slug: str, step_type: str) -> tuple[str, ...]:
     """Slugs of the step template that a step means, first choice first: without one
-    `standard-<type>`, else the type's (S4, level 9).
+    `standard-<type>`, else the type's.
     """
     return (slug,) if slug else (f"standard-{step_type}", step_type)
 

@@ -192,7 +192,8 @@ class Pause(ids.HasShownId, models.Model):
 
     PREFIX = "pse"
     CARD = (
-        "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest",
+        "step", "phase", "kind", "question", "summary", "content", "facts", "effects",
+        "content_digest",
         "revision", "max_revisions", "ways", "labels", "required_inputs", "known", "bare", "calls",
         "attempts", "refined", "outside",
     )  # fmt: skip
@@ -213,6 +214,17 @@ class Pause(ids.HasShownId, models.Model):
     status = models.CharField(max_length=16, choices=PauseStatus, default=PauseStatus.OPEN)
     kind = models.CharField(max_length=16, choices=PauseKind, default=PauseKind.APPROVAL)
     question = SealedTextField(max_length=300)
+    summary = SealedTextField(
+        default="",
+        db_default="",
+        max_length=300,
+        help_text="What a row says of it: the report's summary, or how its content begins.",
+    )
+    brief = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether a row shows all that is decided: question, summary and facts.",
+    )
     content = SealedTextField(help_text="Markdown; sanitised when shown.")
     patch_digest = models.CharField(
         max_length=64, blank=True, help_text="The blob that holds the patch under review."

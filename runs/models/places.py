@@ -55,7 +55,7 @@ class PlaceQuerySet(models.QuerySet["Place"]):
 
     def at_work(self) -> PlaceQuerySet:
         """Places of claims whose leases hold: a worker that was killed frees its own with its
-        lease (F12).
+        lease.
         """
         return self.filter(
             epoch=F("run__epoch"),

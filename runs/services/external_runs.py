@@ -1,5 +1,5 @@
 """Runs that only wait: for an engine of somebody else's, which goes on elsewhere once the question
-is answered (S3-20).
+is answered.
 
 Such a run is made with its question open, so no worker ever has it. The answer leads to its end.
 """
@@ -33,7 +33,7 @@ from runs.workflows.wait_for_input import ELSEWHERE
 
 SLUG = "wait-gate"
 STEP = "wait_for_input"
-"""The one step of such a run (S3-10)."""
+"""The one step of such a run."""
 ASKED_AGAIN: list[Callable[[Pause, Run], None]] = []
 """Called with a wait's question that expired and the run that asks it again, in the transaction of
 that: whoever knows the other engine lets it find that run.
@@ -41,7 +41,7 @@ that: whoever knows the other engine lets it find that run.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ExternalQuestion:
     """What is asked, checked."""
 
     state: Mapping[str, Any]
@@ -92,7 +92,7 @@ def definition() -> Definition:
     return made
 
 
-def open_wait(thread: Thread, asked: Question) -> Pause:
+def open_wait(thread: Thread, asked: ExternalQuestion) -> Pause:
     """Write a run of that thread that waits with this question. Call inside a transaction.
 
     Raises IntegrityError (run_one_live_per_thread) where another run of the thread is alive.

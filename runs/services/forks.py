@@ -161,7 +161,7 @@ def check_reviews(
     and how, or its child runs' steps have.
 
     For runs that begin with what a person names (a step, a state, input for the middle): that would
-    else be a way around whoever has to approve (P6). No rule says that one person's word is enough
+    else be a way around whoever has to approve. No rule says that one person's word is enough
     for it, so it holds for everybody: the step itself asks again. With `around` it gives the names
     of these steps instead: for who records that they were stepped around
     (`hitl.decisions.review_bypass`).
@@ -302,7 +302,8 @@ def begin_fork(
     _check_fork(wrote, by)
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
-    if after.get(tool_calls.DECISIONS, {}) != before.get(tool_calls.DECISIONS, {}):  # F6
+    # a decision is what a person said, never what a state says
+    if after.get(tool_calls.DECISIONS, {}) != before.get(tool_calls.DECISIONS, {}):
         raise NothingToFork(
             gettext(
                 "%(key)s is written by answers to questions about tool calls alone; "

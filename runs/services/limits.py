@@ -16,6 +16,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from runs import keyed
 from runs.models import Place, Run, Template, WorkLimit, WorkOrder
+from runs.security import scopes
 from runs.states import PENDING, RUNNING
 from runs.workflows.base import pointers
 from runs.workflows.refusals import FieldRefused, unknown
@@ -123,13 +124,14 @@ def look_again(limit: WorkLimit) -> None:
     Run.objects.filter(pk__in=waiting, status=PENDING).update(due_at=clock.FromNow())
 
 
-def in_the_way(run_id: uuid.UUID, *, by: User) -> tuple[list[WorkOrder], int]:
+def in_the_way(run_id: uuid.UUID, *, by: User | None) -> tuple[list[WorkOrder], int]:
     """The orders at work in the places that a run waits for: up to SHOWN that this person may see,
-    and how many others there are.
+    and how many others there are; with None, an operator at the shell, all may be seen.
     """
     keys = Place.objects.filter(run=run_id, epoch=None).values("key")
     held = Place.objects.at_work().filter(key__in=keys).exclude(run=run_id)
     runs = set(held.values_list("run", flat=True)[:MANY])
-    seen = WorkOrder.objects.visible_to(by).filter(runs__in=runs).distinct().order_by("pk")
-    shown = list(seen[:SHOWN])
+    visible = WorkOrder.objects.all() if by is None else WorkOrder.objects.visible_to(by)
+    seen = scopes.own(visible, thread__owner=by).filter(runs__in=runs).distinct().order_by("pk")
+    shown: list[WorkOrder] = list(seen[:SHOWN])
     return shown, len(runs) - len(shown)

@@ -1,4 +1,4 @@
-"""What the steps of a work order showed to people, for whoever reads the order (S4-17)."""
+"""What the steps of a work order showed to people, for whoever reads the order."""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ def resume(pause: Pause, answer: Resumption) -> None:
         close_pause(pause, PauseStatus.CANCELLED, at=answer.at, while_=answer.while_)
         code = FailureCode.CANCELLED_BY_POLICY if answer.by_rules else FailureCode.CANCELLED_BY_USER
         received = _received(pause, answer, to="")
-        _ended(pause, ending.cancel_asking(pause, by=answer.by, first=[received], code=code))
+        _wake_after_end(
+            pause, ending.cancel_asking(pause, by=answer.by, first=[received], code=code)
+        )
     else:
         close_pause(pause, PauseStatus.ANSWERED, at=answer.at, while_=answer.while_)
         _go_on(pause, answer)
@@ -246,7 +248,7 @@ def check_update(pause: Pause, action: str, update: Mapping[str, Any] | None) ->
 
 
 def tell_again(pause: Pause, **details: Any) -> None:
-    """Tell those who watch once more what is asked (S0-73, S2-22). Call inside a transaction."""
+    """Tell those who watch once more what is asked. Call inside a transaction."""
     log.append(pause.run.thread_id, pause.run_id, asked(pause, again=True, **details))
 
 
@@ -285,10 +287,10 @@ def expire_within(pause: Pause, *, now: dt.datetime) -> None:
         at=now,
         while_=unmoved(pause),
     )
-    _ended(pause, ending.expire(pause, now=now))
+    _wake_after_end(pause, ending.expire(pause, now=now))
 
 
-def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
+def _wake_after_end(pause: Pause, woken: list[ending.Wake] | None) -> None:
     if woken is None:
         raise PauseClosed(
             gettext("%(shown_id)s no longer waits for an answer") % {"shown_id": pause.run.shown_id}

@@ -36,7 +36,7 @@ class CannotAskAgain(Exception):
     code = "cannot_ask_again"
 
 
-def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
+def ask_again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     """Make a new work order with what an earlier one was asked with, of its template's current
     version; it names the earlier one.
 

@@ -15,7 +15,7 @@ from runs import keyed
 from runs.engine import imported
 from runs.engine.drafts.events import line
 from runs.engine.recovery import damage
-from runs.engine.start import again, ask_again
+from runs.engine.start import ask_again, start_again
 from runs.models import Pause, Run, WorkOrder
 from runs.services import external_runs
 from runs.services.work_orders import follow
@@ -98,7 +98,7 @@ def take_up(run: Run, head: Checkpoint) -> Run:
     state = store.load(head)
     # an imported question is no row here: its step asks again
     if run.status == FAILED or imported.is_imported(head):
-        return again(run, head, state)
+        return start_again(run, head, state)
     asked = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).select_related(
         "checkpoint", "run__thread", "run__definition"
     )

@@ -18,7 +18,7 @@ from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from checkpoints.models import Thread
-from checkpoints.state import codec, redaction
+from checkpoints.state import codec, encryption, redaction
 from runs import definitions, keyed, urgency
 from runs.definitions import loading, readiness, rights
 from runs.engine import ending, imported
@@ -40,6 +40,8 @@ from runs.workflows import attachments, registry, schemas, sequence
 from runs.workflows.base import DeliveryPolicy
 from runs.workflows.base.typed import faults
 
+LONGEST_TITLE, LONGEST_ABOUT = 120, 60
+"""Characters of a title that is made of a request, and of what it takes from an input."""
 FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
 
@@ -124,6 +126,35 @@ def _default_template(url: str, by: User) -> str:
         repositories.check_open(repository)
         rights.check_repository(repository, by)
     return repositories.template_for(repository, by, named=bool(source))
+
+
+def _usual_title(
+    template: Template,
+    request: str,
+    source: str,
+    brought: Mapping[str, attachments.File],
+    input: Mapping[str, Any],
+) -> str:
+    """Name an order that nobody named: by the first line of its request, else by what it is about:
+    its repository, its file, or what its input names first.
+
+    A title is read in lists and by databases, so no words that are sealed stand in it.
+    """
+    sealed, open_input = encryption.in_use(), redaction.redact(dict(input))
+    if sealed:
+        request, open_input = "", {}
+    if line := next((" ".join(line.split()) for line in request.splitlines() if line.strip()), ""):
+        return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
+    values = (
+        str(value)
+        for name, value in open_input.items()
+        if isinstance(value, str | int) and value == input[name]
+    )
+    about = source.rstrip("/").rsplit("/", 1)[-1] or next(
+        (file["name"] for file in brought.values()),
+        next((value for value in values if value.strip() and len(value) <= LONGEST_ABOUT), ""),
+    )
+    return ": ".join(filter(None, [template.title, about]))[:200]
 
 
 def check_words(title: str, request: str) -> None:
@@ -249,10 +280,7 @@ def _create(
         raise InputInvalid(
             {"request": ["Say in words what is wanted: the step gets exactly these words."]}
         )
-    about = source.rstrip("/").rsplit("/", 1)[-1] or next(
-        (file["name"] for file in brought.values()), ""
-    )
-    title = title or ": ".join(filter(None, [template.title, about]))[:200]
+    title = title or _usual_title(template, request, source, brought, input)
     thread = Thread(owner=by, team=team, title=title)
     order = WorkOrder(
         thread=thread,

@@ -32,7 +32,7 @@ from runs.threads import conversation, memory, opening
 from runs.workflows import attachments, owned, sequence, tool_calls
 
 OFFERED_FOR = dt.timedelta(minutes=30)
-"""How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
+"""How long after its failure a run is offered to be resumed when new input comes."""
 PER_TURN = (
     "decided",
     "decided_content",
@@ -134,9 +134,7 @@ def place_of(thread_id: uuid.UUID) -> ThreadPosition:
 
 
 def offer(place: ThreadPosition, *, now: dt.datetime) -> dict[str, str] | None:
-    """The failed run that could be resumed instead, as `{"run_id", "checkpoint_id", "failed_at"}`
-    (S0-77).
-    """
+    """The failed run to resume instead, as `{"run_id", "checkpoint_id", "failed_at"}`."""
     last, head = place.last, place.head
     if last is None or head is None or not last.keeps_checkpoints or last.status != FAILED:
         return None
@@ -150,8 +148,8 @@ def offer(place: ThreadPosition, *, now: dt.datetime) -> dict[str, str] | None:
 
 
 def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
-    """Begin a run on a thread that no live run holds (S1-6): given input alone, all else follows
-    from the thread's latest checkpoint.
+    """Begin a run on a thread that no live run holds: given input alone, all else follows from the
+    thread's latest checkpoint.
 
     Raises:
         ThreadBusy: a run is alive; with its question open, that is to be answered first.
@@ -161,7 +159,7 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         rights.NotPermitted, readiness.CannotRun: the template is not for this person, or cannot run
             here.
         store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a
-            silent fresh start (C24).
+            silent fresh start.
     """
     try:
         with transaction.atomic(durable=True):
@@ -277,8 +275,8 @@ def _check_own(place: ThreadPosition) -> None:
 
 
 def _retry(place: ThreadPosition, by: User) -> Run:
-    """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24); what
-    expired is asked again.
+    """Nothing new was said: the run that failed goes on at the step that failed; what expired is
+    asked again.
     """
     # looked at by the caller
     assert place.last is not None and place.head is not None  # noqa: PT018
@@ -303,11 +301,11 @@ def plan(
 ) -> Start:
     """Where the run begins, and with what state.
 
-    By itself (S1-1..5, 18, 19, 23): a thread that has not run begins at the first step; after a
-    completed run the input is the next turn, with the accumulated state; after a failed one too,
-    with the offer to resume that one. By hand (S1-20..22, C24): `state` is the whole state and
-    nothing is loaded; `resume_from` is the step, and what `input` comes with it is the whole state
-    likewise; with `checkpoint_id` its state is loaded and `input` joins it.
+    By itself: a thread that has not run begins at the first step; after a completed run the input
+    is the next turn, with the accumulated state; after a failed one too, with the offer to resume
+    that one. By hand: `state` is the whole state and nothing is loaded; `resume_from` is the step,
+    and what `input` comes with it is the whole state likewise; with `checkpoint_id` its state is
+    loaded and `input` joins it.
     """
     first = definition.steps[0]["name"]
     before = store.load(checkpoint) if checkpoint else None
@@ -390,7 +388,7 @@ def _with_cut_off(
 
 
 def _follows(checkpoint: Checkpoint | None, first: str) -> str:
-    """The step that comes after a checkpoint, as it says itself (C9).
+    """The step that comes after a checkpoint, as it says itself.
 
     Where it asked, the step that asked.
     """

@@ -1,6 +1,6 @@
-"""Texts that a step sends, as templates (S3-50): what operators may write instead (`texts` of a
-step template), and how they are filled in. `{{name}}` stands for a value; a paragraph that holds
-nothing but values is left out where all of them are empty.
+"""Texts that a step sends, as templates: what operators may write instead (`texts` of a step
+template), and how they are filled in. `{{name}}` stands for a value; a paragraph that holds nothing
+but values is left out where all of them are empty.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 goes on, and those in which a kind of step keeps what it alone knows.
 
 An answer, new input or a wait's state that names one is refused at every door, by `named`: a state
-that says "decided" is no decision (F6). A state that a person edits as a whole holds them too; what
-may be changed of those is said where that is done (`runs.services.forks`).
+that says "decided" is no decision. A state that a person edits as a whole holds them too; what may
+be changed of those is said where that is done (`runs.services.forks`).
 """
 
 from __future__ import annotations

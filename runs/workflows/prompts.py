@@ -1,4 +1,4 @@
-"""What an agent is told: a template with the order's and the state's values filled in (S4-66)."""
+"""What an agent is told: a template with the order's and the state's values filled in."""
 
 from __future__ import annotations
 

@@ -413,7 +413,7 @@ def validate_resume_payload(
 ) -> dict[str, list[str]]:
     """What is wrong with an answer: dotted path → sentences; empty where nothing is.
 
-    The one validator, behind every door (S3-37, 48).
+    The one validator, behind every door.
 
     Args:
         required_inputs: a schema as `check` gave it.

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NotRequired, TypedDict
 
+from runs.workflows import text
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report, Sleep, StepFailed
 from runs.workflows.reviews.review import Review
 
@@ -68,6 +69,8 @@ class FrozenStep(TypedDict):
     """Which version of the function, where the code had more than one; else 1."""
     config: dict[str, object]
     pause_after: bool
+    question: NotRequired[str]
+    """What is asked after the step, with `{names}` of facts and of the input."""
     may_pass: NotRequired[str]
     """When the step may pass its review by itself, in words; it may not where this says nothing."""
     pause_phase: str
@@ -224,9 +227,15 @@ def approving(ask: Ask) -> list[str]:
     return [action for action in ask.actions if action == APPROVE or action in ask.approves]
 
 
-def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcome:
+def conclude(
+    steps: Sequence[FrozenStep],
+    name: str,
+    outcome: Outcome,
+    *,
+    given: Mapping[str, Any] | None = None,
+) -> Outcome:
     """What a step's outcome means in this template: a pause where the template asks for one, an end
-    after the last step.
+    after the last step. `given` is the order's input, for the words of its question.
 
     The pause belongs to the template. Whatever the step answers, the run leaves a step with
     `pause_after` by its question alone. A step that goes to itself has not left. Raises StepFailed
@@ -250,7 +259,7 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
     if outcome.pass_review:
         _check_pass(step, to, outcome.pass_review)
     if to != name and (step["pause_after"] or outcome.pass_review):
-        return _review(step, to, outcome)
+        return _review(step, to, outcome, given or {})
     if isinstance(outcome, Sleep):
         return replace(outcome, to=to)
     if not to:
@@ -258,12 +267,14 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
     return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit)
 
 
-def _review(step: FrozenStep, to: str, outcome: Go | Done | Sleep) -> StepReview:
+def _review(
+    step: FrozenStep, to: str, outcome: Go | Done | Sleep, given: Mapping[str, Any]
+) -> StepReview:
     """The template's question after a step that wants to go to the step `to`; "" is the end."""
     report = outcome.report or Report(content=f"{step['title']} is done.")
     choices = step["choices"]
     return StepReview(
-        question=HEADINGS.get(step["pause_phase"], f"Waiting for an answer after {step['title']}"),
+        question=_question(step, report, given),
         actions={
             APPROVE: to,
             REVISE: step["revise_to"],
@@ -281,6 +292,14 @@ def _review(step: FrozenStep, to: str, outcome: Go | Done | Sleep) -> StepReview
         then=outcome if isinstance(outcome, Sleep) else None,
         passes=outcome.pass_review,
     )
+
+
+def _question(step: FrozenStep, report: Report, given: Mapping[str, Any]) -> str:
+    """What is asked after a step: as the template says, else as the report does, else as usual."""
+    if words := step.get("question"):
+        return text.filled(words, getattr(report, "facts", {}), given)
+    title = getattr(report, "title", "")
+    return title or HEADINGS.get(step["pause_phase"], f"Approve {step['title']}?")
 
 
 def _check_pass(step: FrozenStep, to: str, reason: object) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PLACE = re.compile(r"\{([^{}]{1,60})\}")
+MARKS = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`~]{1,3}(?=\S)|(?<=\S)[*_`~]{1,3}")
+SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^a-z])")
+NOT_SPOKEN = ("|", "```", "~~~", "---", "***", "<")
+BEGINS = re.compile(r"^\s*(?:[-*+]|\d+[.)]|>|\|)\s*|^\s*#{1,6}\s+")
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -51,3 +59,46 @@ def last_lines(text: str, lines: int = 12) -> str:
 def showable(text: str) -> str:
     """Without what a database's JSON cannot hold: NUL and lone surrogates."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "�")
+
+
+def filled(words: str, *sources: Mapping[str, Any]) -> str:
+    """Words with each `{name}` in them filled in from the first source that has it, whatever its
+    case and with a space for each `_`; a name that none has stays as it is written.
+    """
+    known: dict[str, Any] = {}
+    for source in sources:
+        for name, value in source.items() if isinstance(source, Mapping) else ():
+            known.setdefault(_name(name), value)
+
+    def fill(place: re.Match[str]) -> str:
+        value = known.get(_name(place[1]))
+        plain_value = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return plain(str(value), 120) if plain_value else place[0]
+
+    return PLACE.sub(fill, words)
+
+
+def _name(name: object) -> str:
+    return str(name).strip().casefold().replace("_", " ")
+
+
+def first_sentence(markdown: str, longest: int) -> tuple[str, bool]:
+    """The first sentence of a text, behind the heading that it begins with, without Markdown's
+    marks; and whether that is all of the text.
+    """
+    lines = [line for line in markdown[:20_000].splitlines() if line.strip()]
+    headed = len(lines) > 1 and lines[0].startswith("#")
+    heading = _unmarked(lines.pop(0)) if headed else ""
+    spoken = [line for line in lines if not line.lstrip().startswith(NOT_SPOKEN)]
+    line = _unmarked(spoken[0]) if spoken else ""
+    sentence = SENTENCE.split(line, maxsplit=1)[0]
+    said = f"{heading}: {sentence}" if heading and sentence else heading or sentence
+    # an address behind a word is seen on the card alone
+    whole = (
+        lines == spoken[:1] and sentence == line and "](" not in markdown and len(said) < longest
+    )
+    return plain(said, longest - 1), whole
+
+
+def _unmarked(line: str) -> str:
+    return " ".join(MARKS.sub(lambda mark: mark[1] or "", BEGINS.sub("", line)).split())

@@ -1,11 +1,11 @@
-"""Tool calls that a person decides one by one (S2-26): what is asked, what may be answered, and
-what a step may then do.
+"""Tool calls that a person decides one by one: what is asked, what may be answered, and what a step
+may then do.
 
 A step asks with `Ask(calls=[Call(…), …])`. The answer decides every call: approve it, approve it
 with other arguments where its `editable` paths allow them, reject it with a reason, or give its
 result in the tool's place where it is `answerable`. What was decided is looked up in the ledger
 (`Context.decided_calls`), and a step makes `approved` ones alone, so that no rejected call is ever
-made (F5). Of a state nothing is believed: anybody who may write one could approve.
+made. Of a state nothing is believed: anybody who may write one could approve.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wait gate: stop until what is missing is there, and pass where nothing is (S3-10, 25, 26)."""
+"""The wait gate: stop until what is missing is there, and pass where nothing is."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def ask_about_calls(
     to: str | None = None,
     update: Mapping[str, Any] | None = None,
 ) -> Ask | None:
-    """What a step answers before it makes calls that need approval (S2-26); None where each of them
-    was decided already.
+    """What a step answers before it makes calls that need approval; None where each of them was
+    decided already.
 
     All may be approved at once, unless one is of high risk.
 

@@ -88,13 +88,13 @@ function fill(card, event, data) {
 
 const cut = (text) => (text.length <= LONGEST ? text : `${text.slice(0, LONGEST / 2)}\n...[truncated]...\n${text.slice(-LONGEST / 2)}`);
 
-/** A connection that is lost while a run works: the run does not mind, and the reader is told so (S0-39). */
+/** A connection that is lost while a run works: the run does not mind, and the reader is told so. */
 export function tellState(root, state) {
   const line = root.querySelector("[data-lost]");
   if (line) line.hidden = !((state === "reconnecting" || state === "unavailable") && root.dataset.busy === "true");
 }
 
-/** What this browser remembers of the thread is brought up to date; the server knows better (S0-37, 43). */
+/** What this browser remembers of the thread is brought up to date; the server knows better. */
 function remember({ dataset: { thread, saved } }) {
   if (!saved) return;
   const now = JSON.parse(saved), before = savedCheckpoint(thread);
@@ -103,7 +103,7 @@ function remember({ dataset: { thread, saved } }) {
 
 const AUTO_RESUME = "auto_resume";
 
-/** Whether this browser resumes what waits as soon as it is opened (S0-43): only where its user has chosen so. */
+/** Whether this browser resumes what waits as soon as it is opened: only where its user has chosen so. */
 function resumesByItself() {
   try {
     return localStorage.getItem(AUTO_RESUME) === "on";

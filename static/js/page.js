@@ -46,7 +46,7 @@ export function setState(state) {
 
 const mayNotify = () => localStorage.getItem("notify") === "on" && globalThis.Notification?.permission === "granted";
 
-/** Tell somebody who looks elsewhere, if they wished for it. All tabs together show one (F30). */
+/** Tell somebody who looks elsewhere, if they wished for it. All tabs together show one. */
 export function notify(count) {
   if (!mayNotify() || !document.hidden) return;
   const note = new Notification(ngettext("A question waits for you", "%(count)s questions wait for you", count), { tag: "waiting", icon: "/static/favicon.svg" });

@@ -9,14 +9,14 @@ import argparse
 from django.contrib import admin
 from django.core.management import get_commands, load_command_class
 
-from hitl.doors.mcp.server import TOOLS
+from extensions.mcp.door.server import TOOLS
 from hitl.live import routing
 from project.errors import exception_handler
 from tests.doors import langgraph
 from tests.matrix.addresses import ADDRESSES, SAFE, served
 from tests.matrix.desk.tables import CHANGED, PAGES
 
-OURS = {"checkpoints", "runs", "hitl"}
+OURS = ("checkpoints", "runs", "hitl", "extensions.")
 
 
 def acting() -> set[str]:
@@ -74,7 +74,7 @@ def _tools() -> set[str]:
 def _commands() -> set[str]:
     found: set[str] = set()
     for name, app in get_commands().items():
-        if app in OURS:
+        if str(app).startswith(OURS):
             parser = load_command_class(str(app), name).create_parser("manage.py", name)
             subs = [
                 action.choices

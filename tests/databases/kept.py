@@ -24,6 +24,7 @@ MADE_OF = (
     "hitl/ledger/*.py",
     "hitl/testing/*.py",
     "requirements*.txt",
+    "extensions/*/requirements.txt",
     "tests/databases/copies.py",
     "tests/databases/kept.py",
 )

@@ -28,6 +28,7 @@ from hitl.models import (
     Vote,
 )
 from hitl.outbound import endpoints
+from hitl.outbound.signatures import new_secret
 from hitl.threads import erasure
 from hitl.threads import export as whole
 from hitl.wait_gate import primitives
@@ -119,7 +120,7 @@ def confirm(client, page, action, *rows, **fields):
 def one_of_each(paused, root, ana):
     """A row of every registered model, and a page's key for each."""
     ApiToken.make(ana, name="a program")
-    InboundSource.objects.create(name="crm", user=ana, secrets=[InboundSource.new_secret()])
+    InboundSource.objects.create(name="crm", user=ana, secrets=[new_secret()])
     primitives.create_checkpoint("r", "n", {}, {}, "b", by=ana)
     primitives.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
     Repository.objects.create(name="one", url="/somewhere")

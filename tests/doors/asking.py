@@ -11,7 +11,7 @@ import httpx
 from django.test import Client
 from rest_framework.test import APIClient
 
-from hitl.doors.mcp.server import TOOLS
+from extensions.mcp.door.server import TOOLS
 from hitl.models import ApiToken
 from hitl.wait_gate import primitives
 from runs.models import Pause

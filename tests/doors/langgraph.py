@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints import ids as checkpoint_ids
-from hitl.doors.langgraph import server
-from hitl.doors.langgraph.calls import Call, Reply, Streamed
-from hitl.doors.langgraph.streaming.frames import as_json
+from extensions.agui import running
+from extensions.langgraph.api import server
+from extensions.langgraph.api.calls import Call, Reply, Streamed
+from extensions.langgraph.api.streaming.frames import as_json
 from hitl.http import authentication
 from hitl.http.authentication import Caller
 from hitl.live.pump import StreamRefused
 from project.errors import exception_handler
 
+ROUTES = (*server.ROUTES, *running.ROUTES)
+"""Of the door and, below it, of AG-UI's."""
 KINDS = {"thread_id": "thr", "run_id": "run", "checkpoint_id": "ckpt"}
 
 
@@ -23,7 +26,7 @@ def acting() -> set[str]:
     """The routes that change something, as `graph POST threads/<thr:thread_id>/runs`."""
     return {
         f"graph {route.method} {_shown(route.path)}"
-        for route in server.ROUTES
+        for route in ROUTES
         if route.run is not None and not route.reads
     }
 
@@ -38,16 +41,9 @@ def acted(
     caller: Caller, method: str, path: str, body: Any = None, *, key: str | None = None
 ) -> Reply | Streamed:
     """What a route does for a caller, with this `Idempotency-Key`; raises as it does."""
-    route, names = server.route_of(method, path)
+    route, names = server.route_of(method, path, ROUTES)
     headers = {} if key is None else {"idempotency-key": key}
-    call = Call(
-        by=caller.user,
-        names=names,
-        query={},
-        data=body,
-        headers=headers,
-        problem_of=exception_handler,
-    )
+    call = Call(by=caller.user, names=names, query={}, data=body, headers=headers)
     return server._act(route, caller, call)
 
 

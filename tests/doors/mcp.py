@@ -11,9 +11,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from hitl.doors.mcp.server import TOOLS
-from hitl.doors.mcp.tasks import EXTENSION
-from hitl.doors.mcp.tools import ToolCall
+from extensions.mcp.door.server import TOOLS
+from extensions.mcp.door.tasks import EXTENSION
+from extensions.mcp.door.tools import ToolCall
 from hitl.http import authentication, errors
 from runs.security import scopes
 from tests.servers.stack import Stack

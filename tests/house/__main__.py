@@ -1,17 +1,20 @@
-"""`python -m tests.house`, part of `make check`: the rules for documents and for modules."""
+"""`python -m tests.house`, part of `make check`: the rules for documents, modules, prose and
+templates.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from tests.house import documents, modules
+from tests.house import documents, modules, prose, templates
 
 ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    found = [*documents.problems(ROOT), *modules.problems(ROOT)]
+    subjects = (documents, modules, prose, templates)
+    found = [line for subject in subjects for line in subject.problems(ROOT)]
     for line in found:
         print(line, file=sys.stderr)
     if found:

@@ -99,13 +99,14 @@ def names(root: Path, pages: Pages) -> Iterator[str]:
             continue
         for line, code in page.spans:
             word = code.partition("(")[0]
-            if NAME.fullmatch(word) and not _known(root, word):
+            if NAME.fullmatch(word) and not known(root, word):
                 yield f"{name}:{line}: `{code}` is no module of ours, nor a name in one."
             elif PATH.fullmatch(word) and not (root / word).exists():
                 yield f"{name}:{line}: `{code}` is no file of ours."
 
 
-def _known(root: Path, dotted: str) -> bool:
+def known(root: Path, dotted: str) -> bool:
+    """Whether a dotted name is a right, or leads to something of ours."""
     rest_of_it = dotted.partition(".")[2]
     return (
         NO_MODULE.fullmatch(dotted) is not None

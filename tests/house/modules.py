@@ -34,9 +34,11 @@ LONG = {
     # one document, written, read and checked side by side
     "checkpoints/export/thread_document.py": 700,
     # the saver's contract is one class
-    "checkpoints/langgraph/saver.py": 600,
+    "extensions/langgraph/saver/saver.py": 600,
     # encoding and decoding must be read together
     "checkpoints/state/codec.py": 650,
+    # what Django and its libraries are told, in one place
+    "project/settings.py": 550,
     # which schemas are taken, and what fits one
     "runs/workflows/schemas.py": 650,
     # made of the OpenAPI document by client/generate.py
@@ -49,14 +51,14 @@ something out of one before more comes in."""
 SHARED = {
     "bench/chaos/faults": {"silent": "names of faults, as `make chaos` takes them"},
     "checkpoints/store": {
-        "graph": "beside rows; the folder of the saver imports LangGraph, these must not"
+        "graph": "beside rows; the saver, which imports LangGraph, is an extension's"
     },
     "checkpoints/text": {"exact": "two formats that Django's SERIALIZATION_MODULES names"},
-    "hitl/wait_gate": {"resume": "what an event says, and what becomes of it"},
-    "runs/contrib/coding": {
+    "extensions/coding": {
         "cli": "what a command line agent prints, and three presets of it as data",
         "command": "the step, and its configuration",
     },
+    "hitl/wait_gate": {"resume": "what an event says, and what becomes of it"},
     "tests/matrix": {"desk": "a table, and the walk along it"},
     "tests/servers": {"slow": "a Django app: its settings, its module and its steps"},
 }
@@ -203,11 +205,14 @@ def tests_import_tests(root: Path, modules: list[Path]) -> Iterator[str]:
         )
 
 
+WITH_THE_SDK = {"booking", "chat", "coding", "einvoice", "repo_tidy"}
+
+
 def faces(root: Path, modules: list[Path]) -> Iterator[str]:
     """What we ship is written with the SDK's public names, like anybody else's workflows."""
     public = set(source.public_names(root))
     for path in modules:
-        if path.parts[:2] != ("runs", "contrib"):
+        if path.parts[0] != "extensions" or path.parts[1] not in WITH_THE_SDK:
             continue
         for node in ast.walk(source.tree(root / path)):
             if (

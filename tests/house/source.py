@@ -92,8 +92,8 @@ def commands(root: Path) -> list[str]:
     """`manage.py` commands and make's targets for people, as they are typed."""
     files = [
         path
-        for app in ROOTS[:4]
-        for path in sorted((root / app).glob("management/commands/*.py"))
+        for app in ROOTS[:5]
+        for path in sorted((root / app).rglob("management/commands/*.py"))
         if not path.stem.startswith("_")
     ]
     phony = re.search(r"^\.PHONY: (.+)$", (root / "Makefile").read_text(), re.MULTILINE)
@@ -196,3 +196,16 @@ def _target(node: ast.stmt) -> str:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return name
     return ""
+
+
+@cache
+def imports(path: Path) -> dict[str, str]:
+    """What a module imports, by the name that it has there: the dotted name that it leads to."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {one.asname or one.name: f"{module}.{one.name}" for one in names}
+            case ast.Import(names=names):
+                found |= {one.asname: one.name for one in names if one.asname}
+    return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import documents, modules, source
+from tests.house import documents, modules, prose, source, templates
 from tests.house.markdown import Page
 
 pytestmark = pytest.mark.one_database
@@ -21,6 +21,29 @@ def test_every_module_stands_where_its_name_says():
 def test_the_documents_are_true():
     """Before, a page could name a module that had moved, and a setting could have no line."""
     assert documents.problems(ROOT) == []
+
+
+def test_docstrings_and_comments_are_true():
+    """Before, they named what had moved, and a new wrapping had broken their examples."""
+    assert prose.problems(ROOT) == []
+
+
+def test_every_line_of_a_template_can_be_read():
+    """Before, 821 of 3 039 lines were longer, the longest 1 349 characters."""
+    assert list(templates.problems(ROOT)) == []
+
+
+def test_a_line_of_a_template_that_is_too_long_is_named(tmp_path):
+    long = f"<p>{'é' * templates.LONGEST}</p>"
+    fitting = "é" * templates.LONGEST
+    write(tmp_path, "templates/hitl/page.html", f"<h1>A page</h1>\n{long}\n{fitting}\n")
+    write(tmp_path, "extensions/chat/templates/chat/_card.html", f"{fitting}\n{fitting}!\n")
+    found = list(templates.problems(tmp_path))
+    assert [line.partition(" ")[0] for line in found] == [
+        "templates/hitl/page.html:2:",
+        "extensions/chat/templates/chat/_card.html:2:",
+    ]
+    assert all("blocktranslate trimmed" in line for line in found)
 
 
 @pytest.fixture
@@ -39,13 +62,13 @@ def write(root: Path, name: str, text: str = "") -> None:
 
 
 BREACHES = {
-    "share a prefix": {"hitl/doors/api_runs.py": "", "hitl/doors/api_pauses.py": ""},
+    "share a prefix": {"hitl/views/api_runs.py": "", "hitl/views/api_pauses.py": ""},
     "at most 16": {f"runs/crowd/{letter * 3}.py": "" for letter in "abcdefghijklmnopq"},
     "at most 500 are read whole": {"runs/engine/long.py": "\n" * 501},
     "no docstring": {"runs/engine/__init__.py": "from runs import workflows\n"},
     "top level holds": {"hitl/helpers.py": ""},
     "imports from no other": {"tests/hitl/test_a.py": "from tests.hitl.test_b import world\n"},
-    "from below the SDK's face": {"runs/contrib/own.py": "from runs.workflows.base import Go\n"},
+    "from below the SDK's face": {"extensions/chat/own.py": "from runs.workflows.base import Go\n"},
 }
 
 
@@ -61,9 +84,35 @@ def test_a_rule_of_the_house_names_what_breaks_it(house, rule):
 
 def test_what_is_written_with_the_face_breaks_nothing(house):
     before = modules.problems(house)
-    write(house, "runs/contrib/own.py", "from runs.workflows import Go\n")
+    write(house, "extensions/chat/own.py", "from runs.workflows import Go\n")
     write(house, "runs/engine/__init__.py", '"""Several lines\nare a sentence, too."""\n')
     assert modules.problems(house) == before
+
+
+PROSE = {
+    "S2-19 tells a reader nothing": '"""Ask (S2-19)."""\n',
+    "F6 tells a reader nothing": "x = 1  # an answer is a row (F6)\n",
+    "a banner": "# ------------------------------------\n",
+    "runs.gone is no module of ours": '"""See runs.gone."""\n',
+    "engine.gone is no module of ours": '"""See `engine.gone`."""\n',
+    "Nowhere is no module of ours": '"""Act. Raises Nowhere."""\n',
+    "an example does not parse": '"""Act:\n\n    @tool("a", risk="high") def a(): ...\n"""\n',
+}
+
+
+@pytest.mark.parametrize("rule", PROSE)
+def test_a_docstring_or_comment_that_is_not_true_is_named(house, rule):
+    """Before, only documents were read."""
+    write(house, "runs/engine/__init__.py", '"""The engine."""\n')
+    write(house, "runs/engine/told.py", PROSE[rule])
+    (found,) = prose.problems(house)
+    assert rule in found and found.startswith("runs/engine/told.py:1: ")
+
+
+def test_what_only_looks_like_a_number_or_a_name_is_left_alone(house):
+    words = '"""`F4` selects F401, ERA001; see `base.html`, `api.example.org`, `json.dumps`."""\n'
+    write(house, "runs/engine/__init__.py", words + '"""Raises KeyError.\n\n    {"a": 1, …}\n"""\n')
+    assert prose.problems(house) == []
 
 
 PAGES = {

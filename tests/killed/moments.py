@@ -134,9 +134,6 @@ def killing(
         del backend._commit  # the class's own is there again
 
 
-# -- steps with effects outside, told apart by their key
-# ----------------------------------------------------------------------------
-
 EFFECTS: Counter[str] = Counter()
 """key → how often the effect was asked for.
 
@@ -299,10 +296,6 @@ def load() -> None:
     template("frozen", do("freeze"), finish)
 
 
-# -- what production does afterwards
-# -------------------------------------------------------------------------------------------------
-
-
 def expire_leases() -> None:
     """Time passes, and no heart beats: who held them is another one, since this process lives, and
     its heart may be about to renew what it looked up before.
@@ -366,10 +359,6 @@ def insist(operation: Callable[[], object]) -> None:
     """
     with suppress(AlreadyAnswered, RunEnded, NothingToFork):
         operation()
-
-
-# -- what must be the same whatever happened in between
-# ------------------------------------------------------------------------------
 
 
 def story(order_id: uuid.UUID) -> dict[str, Any]:
@@ -504,10 +493,6 @@ def check_ledgers() -> None:
             assert (decision.previous, decision.digest) == (tip, decision.compute_digest())
             tip = decision.digest
         assert ledger.tip == tip
-
-
-# -- children: real processes on the test's database
-# ---------------------------------------------------------------------------------
 
 
 WARNINGS = (

@@ -60,7 +60,7 @@ ELSEWHERE = {
     "hitl/api/": "answers to programs are English",
     "runs/api/": "answers to programs are English",
     "hitl/live/": "answers to programs are English",
-    "hitl/doors/": "answers to programs are English",
+    "extensions/": "answers to programs are English",
     "hitl/http/rest.py": "answers to programs are English",
     "project/queries.py": "answers to programs are English",
     "/management/": "commands are English",

@@ -35,7 +35,7 @@ STREAMS = {
     "api/agent-work-orders/<wo:order_id>/logs/stream", "api/v1/workflows/<str:run_id>/stream",
 }  # fmt: skip
 """Addresses of server-sent events: GET alone, for those who see the thread."""
-PROTOCOLS = {"mcp", "^langgraph/(?P<path>.*)$"}
+PROTOCOLS = {r"^mcp\Z", "^langgraph/(?P<path>.*)$", "^langgraph/(?P<path>agui/.*)$"}
 """Addresses at which protocols of others are spoken: tests/stories/live/test_mcp.py and
 test_langgraph.py say who may do what there.
 """

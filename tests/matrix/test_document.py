@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 
 from hitl.models import ApiToken
 from runs.api.fields import TellsQuickly
@@ -65,3 +65,12 @@ def test_every_list_has_one_shape() -> None:
     assert len(shapes) > 20
     odd = {path: shape for path, shape in shapes.items() if shape != "next, previous, results"}
     assert not odd
+
+
+def test_what_reads_a_resource_and_what_writes_it_stand_in_one_module() -> None:
+    """Before, GET and POST of work orders stood in two apps."""
+    places: dict[str, set[str]] = {}
+    for path, _, method, callback in EndpointEnumerator().get_api_endpoints():
+        handler = getattr(callback.cls, method.lower())
+        places.setdefault(path, set()).add(handler.__module__)
+    assert len(places) > 50 and [path for path, found in places.items() if len(found) > 1] == []

@@ -101,7 +101,7 @@ FAULTS = [
     Fault(
         "a damaged state is a fresh start",
         ADVANCE,
-        "        return record.damaged(held, error)\n",
+        "        return record.fail_as_damaged(held, error)\n",
         "        pass\n",
         ("tests/runs/accidents/test_damage.py",),
         "C24",

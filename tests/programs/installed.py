@@ -25,10 +25,12 @@ def main(
     *, imports: list[str], there: list[str], lacks: list[str], without: list[str]
 ) -> list[str]:
     """Give what is wrong here."""
+    from tests.programs import order  # here: the folder that it is found in is named below
+
     django.setup()
     call_command("check")
     call_command("migrate", verbosity=0)
-    _work()
+    order.take_to_its_end()
     may_fail = tuple(f"{name}." for name in (*lacks, *without))
     wrong = []
     for name in [*imports, *there, *sorted(name for top in MODULES for name in _below(ROOT / top))]:
@@ -38,32 +40,6 @@ def main(
             if not f"{name}.".startswith(may_fail):
                 wrong.append(f"{name}: {error}")
     return wrong
-
-
-def _work() -> None:
-    """An order asks, is approved, and ends, on a copy of the tables."""
-    from django.conf import settings
-    from django.db import connections
-
-    from hitl.testing import Engine, play
-    from hitl.testing.databases import Sqlite
-    from runs.workflows import Context, Done, Go, Outcome, Report, State, step, use, workflow
-
-    @step("installed.draft")
-    def draft(state: State, context: Context) -> Outcome:
-        return Go(update={"text": "words"}, report=Report(content="words"))
-
-    @step("installed.finish")
-    def finish(state: State, context: Context) -> Outcome:
-        return Done(update={"done": state["text"]})
-
-    made = workflow("installed", title="Installed", steps=[use(draft, pause_after=True), finish])
-    connections.close_all()  # else what was written last stands in the file beside it
-    tables = Sqlite(None, of=Path(settings.DATABASES["default"]["NAME"]))
-    run = play(made, engine=Engine(tables))
-    assert run.question.content == "words"
-    run.approve()
-    assert run.done and run.state["done"] == "words"
 
 
 def _below(folder: Path) -> list[str]:

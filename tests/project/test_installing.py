@@ -16,9 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.databases import copies
+from tests.project import optional
 from tests.servers.stack import ROOT
 
 PAGE = ROOT / "docs/reference/compatibility.md"
+FILE = r"(?:requirements-(\w+)|extensions/(\w+)/requirements)\.txt"
+"""As documents name an optional file: its name, beside requirements.txt or within an extension."""
 NOT_SERVED = {"dev", "model"}
 """Files for the tests alone; the second is installed without what its packages need."""
 MODULES = ("extensions", "project", "hitl", "runs", "checkpoints")
@@ -42,12 +45,10 @@ ALWAYS = {
 
 def extras() -> dict[str, tuple[list[str], list[str]]]:
     """By the page: each optional file, what it brings to import, and what of ours needs that."""
-    rows = re.findall(
-        r"^\| `requirements-(\w+)\.txt` \|[^|]*\|([^|]*)\|([^|]*)\|", PAGE.read_text(), re.MULTILINE
-    )
+    rows = re.findall(rf"^\| `{FILE}` \|[^|]*\|([^|]*)\|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
     return {
-        name: (re.findall(r"`([\w.]+)`", brings), re.findall(r"`([\w.]+)`", needs))
-        for name, brings, needs in rows
+        beside or within: (re.findall(r"`([\w.]+)`", brings), re.findall(r"`([\w.]+)`", needs))
+        for beside, within, brings, needs in rows
     }
 
 
@@ -55,14 +56,13 @@ def combinations() -> dict[frozenset[str], str]:
     """All that somebody may install by our words: none, each alone, what documents and the image
     name together, and all.
     """
-    names = {path.stem.removeprefix("requirements-") for path in ROOT.glob("requirements-*.txt")}
-    names -= NOT_SERVED
+    names = optional.files().keys() - NOT_SERVED
     found = {frozenset[str](): "none", frozenset(names): "all"}
     found |= {frozenset({name}): name for name in names}
     dockerfile = ROOT / "project/shipping/Dockerfile"
     documents = [dockerfile, ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
     for line in "\n".join(path.read_text() for path in documents).splitlines():
-        named = {*re.findall(r"-r requirements-(\w+)\.txt", line)}
+        named = {beside or within for beside, within in re.findall(rf"-r {FILE}", line)}
         for words in [named, *map(str.split, re.findall(r'EXTRAS="([\w ]*)"', line))]:
             if not NOT_SERVED & {*words}:
                 found.setdefault(frozenset(words), "-".join(sorted(words)))
@@ -88,19 +88,18 @@ def _imports(node: ast.AST) -> Iterator[str]:
 
 
 def test_the_page_names_every_optional_file_and_combination():
-    files = {path.stem.removeprefix("requirements-") for path in ROOT.glob("requirements-*.txt")}
-    assert set(extras()) == files - NOT_SERVED
-    assert files > NOT_SERVED
+    assert extras().keys() == optional.files().keys() - NOT_SERVED
+    assert optional.files().keys() > NOT_SERVED
 
 
 def test_no_two_files_pin_different_versions():
     """They are one resolution: each may be installed beside each other one."""
     pins: dict[str, set[str]] = {}
-    for path in ROOT.glob("requirements*.txt"):
-        for line in path.read_text().splitlines():
+    for path in (Path("requirements.txt"), *optional.files().values()):
+        for line in (ROOT / path).read_text().splitlines():
             if line and not line.startswith(("#", "-r ")):
                 name, _, version = line.partition("==")
-                assert version, f"{path.name}: {line} has no pin"
+                assert version, f"{path}: {line} has no pin"
                 pins.setdefault(re.sub(r"\[.*\]", "", name).lower(), set()).add(version)
     assert {name: many for name, many in pins.items() if len(many) > 1} == {}
 
@@ -128,7 +127,8 @@ class Installation:
         self._install()
 
     def _install(self) -> None:
-        files = ["requirements.txt", *(f"requirements-{name}.txt" for name in sorted(self.names))]
+        chosen = (str(optional.files()[name]) for name in sorted(self.names))
+        files = ["requirements.txt", *chosen]
         words = [word for file in files for word in ("-r", file)]
         python = str(self.venv / "bin/python")
         install = [self.uv, "pip", "install", "-q", "--python", python, *words]

@@ -53,22 +53,29 @@ def test_a_key_that_a_killed_process_left_empty_is_made_anew_and_kept(folder):
 @pytest.mark.parametrize("name", ["ALLOWED_GROUPS", "SESSION_HOURS"])
 def test_a_setting_under_the_name_that_it_had_before_stops_the_start(name, tmp_path):
     """Without effect, the first one would let everybody in."""
-    environment = {
-        **os.environ,
-        "WAYSTATION_DATA": str(tmp_path),
-        f"WAYSTATION_OIDC_{name}": "8",
-    }
+    said = refused(tmp_path, f"WAYSTATION_OIDC_{name}", "8")
+    words = f"WAYSTATION_OIDC_{name} is called WAYSTATION_SSO_{name} now: rename it, or remove it"
+    assert said.endswith(words)
+
+
+def test_an_extension_that_is_none_stops_the_start_with_those_that_there_are(tmp_path):
+    said = refused(tmp_path, "WAYSTATION_EXTENSIONS", "langgraph,Mcp")
+    assert "WAYSTATION_EXTENSIONS: there is no extension 'Mcp'; there are agui, " in said
+    assert ", mcp" in said.rpartition("there are")[2]
+
+
+def refused(data, name, value) -> str:
+    """What a command says that does not start with this setting."""
     done = subprocess.run(
         [sys.executable, "manage.py", "showmigrations", "--plan"],
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "WAYSTATION_DATA": str(data), name: value},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode != 0
-    words = f"WAYSTATION_OIDC_{name} is called WAYSTATION_SSO_{name} now: rename it, or remove it"
-    assert done.stderr.strip().endswith(words)
+    return done.stderr.strip()
 
 
 def test_requests_share_a_process_connections_to_redis():

@@ -51,10 +51,6 @@ def called():
     return [step for step, _ in steps.CALLS]
 
 
-# -- what an answer is
-# --------------------------------------------------------------------------------------------------
-
-
 def asking(given, ways, **update):
     """A step that keeps the states it was given, and asks."""
 
@@ -243,10 +239,6 @@ def test_a_pause_is_a_row_and_a_line_and_its_answer_is_read_from_the_rows(paused
     assert state_of(drive(paused))["drafts"] == ["first", "shorter"]
 
 
-# -- what a lock covers
-# --------------------------------------------------------------------------------------------------
-
-
 def impatient(job):
     """Do a job on a connection that waits for no lock."""
     with connection.cursor() as cursor:
@@ -378,10 +370,6 @@ def test_no_code_of_ours_lets_a_broker_keep_time():
     assert not [path for path in sources if re.search(r"\b(eta|countdown)\s*=", path.read_text())]
 
 
-# -- whose answer it is
-# --------------------------------------------------------------------------------------------------
-
-
 def test_each_turn_of_a_loop_gets_the_answer_to_its_own_question(order_that, ana):
     """F17: answers and recorded results belong to (step, turn, question), not to a place in a
     list.
@@ -437,9 +425,6 @@ def test_a_branch_asks_for_itself_and_takes_no_answer_of_another_branch(make_ord
     services.fork(answered.pk, by=ana, reason="as it was")
     assert state_of(drive(order))["drafts"] == ["first", "shorter"]
 
-
-# -- what comes while a run ends
-# --------------------------------------------------------------------------------------------------
 
 WISHES = {
     "cancel": lambda order, by: services.cancel_order(order.pk, by=by, via=Via.PAGE),
@@ -525,10 +510,6 @@ def test_a_cancelled_run_waits_for_nothing_any_more(make_order, order_that, ana,
         for run in kept["runs.Run"]:
             run.pop("due_at")
     assert after == before
-
-
-# -- how a run may end
-# --------------------------------------------------------------------------------------------------
 
 
 def broken(error):

@@ -168,8 +168,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(sent)
 
-    # -- REST
-
     def _rest(self, path: str, values: dict[str, Any]) -> tuple[int, Any]:
         query = {name: found[0] for name, found in parse_qs(urlsplit(self.path).query).items()}
         if path.startswith("/api/v4/projects/"):
@@ -281,8 +279,6 @@ class _Handler(BaseHTTPRequestHandler):
             "target_branch": pull["base"], "state": "opened",
             "source_project_id": 7, "target_project_id": 7,
         }  # fmt: skip
-
-    # -- git
 
     def _git(self, path: str, body: bytes) -> None:
         given = (self.headers.get("Authorization") or "").removeprefix("Basic ")

@@ -1,5 +1,6 @@
 """What the protocol's conformance kit wants to find on a server, behind the mount of our door
-(`hitl.doors.mcp.server.serve`), its guards and its writers. For the kit alone: it knows no tokens.
+(`extensions.mcp.door.server.serve`), its guards and its writers. For the kit alone: it knows no
+tokens.
 
     daphne -p 18200 tests.servers.mcp_fixtures:application
     conformance server --url http://localhost:18200/mcp --requirements 2026-07-28
@@ -24,7 +25,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity 
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler  # noqa: E402
 from mcp.shared.exceptions import MCPError  # noqa: E402
 
-from hitl.doors.mcp.server import serve  # noqa: E402
+from extensions.mcp.door.server import serve  # noqa: E402
 from hitl.live.backpressure import patient  # noqa: E402
 from project.doors import guarded  # noqa: E402
 

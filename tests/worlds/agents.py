@@ -14,10 +14,10 @@ from django.contrib.auth.models import Group, User
 
 from checkpoints import store
 from checkpoints.models import Event, EventKind, Thread
+from extensions.chat import templates as chat
 from runs import definitions
 from runs.agents.approval import ApprovalRule
 from runs.agents.tools import ToolFailed, ToolUse, tool
-from runs.contrib import chat
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.threads import turns

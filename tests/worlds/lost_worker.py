@@ -8,8 +8,10 @@ import uuid
 from django.conf import settings
 from django.db.models import F
 
+from runs.engine import advance as loop
+from runs.engine import places
 from runs.engine.workers import lease
-from runs.models import Run
+from runs.models import Run, WorkOrder
 from runs.states import PENDING, RUNNING
 
 
@@ -22,3 +24,12 @@ def claim(run_id: uuid.UUID, *, now: dt.datetime) -> bool:
             {PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=lease.owner(), lease_until=until
         )
     )
+
+
+def claimed(order: WorkOrder) -> WorkOrder:
+    """An order whose run a worker has by the engine's own claim, and goes on holding."""
+    assert order.latest_run is not None
+    held = loop._read(order.latest_run.pk)
+    assert held is not None
+    assert places.claim(held)
+    return order

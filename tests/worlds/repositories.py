@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runs.contrib.repo_tidy import steps
+from extensions.repo_tidy import steps
 from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
 from runs.workflows.base import (
     Approval,

@@ -93,6 +93,15 @@ def forget() -> None:
     HOOKS.clear()
 
 
+def on_code() -> str:
+    """Make a template that works on a repository; its slug."""
+    rules = {"type": "object", "properties": {"rules": {"type": "string"}}}
+    steps = definitions.current("writing").steps
+    return definitions.edit_template(
+        "on-code", steps=steps, title="On code", input_schema=rules
+    ).slug
+
+
 def load() -> None:
     """The templates of the tests."""
     forget()

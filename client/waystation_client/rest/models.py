@@ -467,7 +467,7 @@ class HandOverIn(TypedDict):
 
 
 class IngestedOut(TypedDict):
-    """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
+    """Where a run is. For the OpenAPI page; `primitives.document` makes it."""
 
     run_id: str
     status: str
@@ -774,7 +774,7 @@ class PaginatedWorkflowListedList(TypedDict):
 
 
 class PauseOut(TypedDict):
-    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+    """A pause with what a client needs to show and answer it."""
 
     id: str
     agent_work_order_id: str | None
@@ -782,6 +782,7 @@ class PauseOut(TypedDict):
     step: str
     pause_phase: str
     question: str
+    summary: str
     pause_content: str
     patch: str | None
     facts: dict[str, Any]
@@ -819,7 +820,7 @@ class PauseOut(TypedDict):
 
 
 class PauseStateOut(TypedDict):
-    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+    """A pause with what a client needs to show and answer it."""
 
     id: str
     agent_work_order_id: str | None
@@ -827,6 +828,7 @@ class PauseStateOut(TypedDict):
     step: str
     pause_phase: str
     question: str
+    summary: str
     pause_content: str
     patch: str | None
     facts: dict[str, Any]
@@ -952,6 +954,24 @@ class QueuedOut(TypedDict):
     closed_at: str | None
 
 
+class ReasonOut(TypedDict):
+    """Why one run stands where it stands."""
+
+    run_id: str
+    child_name: str
+    code: WhyCodeEnum
+    title: str
+    words: str
+    details: list[str]
+    since: str | None
+    until: str | None
+    then: str
+    advice: str
+    pause_id: str | None
+    holders: list[str]
+    other_holders: int
+
+
 class ReceiptOut(TypedDict):
     """A decision, what was shown to who took it, and how it stands in its ledger."""
 
@@ -1050,7 +1070,7 @@ class ResumeIn(TypedDict):
 
 
 class Resumed(TypedDict):
-    """S4-32's answer, and what was recorded."""
+    """Whether it was done, and what was recorded."""
 
     success: bool
     decision: DecisionOut
@@ -1126,6 +1146,14 @@ class RunOut(TypedDict):
     started_at: str | None
     ended_at: str | None
     imported_at: str | None
+
+
+class RunWhyOut(TypedDict):
+    """What a run waits for."""
+
+    run_id: str
+    status: RunStatusEnum
+    reasons: list[ReasonOut]
 
 
 class SaidOut(TypedDict):
@@ -1640,7 +1668,7 @@ class WorkflowListed(TypedDict):
 
 
 class WorkflowOut(TypedDict):
-    """Where a run is (S3-3..9). For the OpenAPI page; `primitives.document` makes it."""
+    """Where a run is. For the OpenAPI page; `primitives.document` makes it."""
 
     run_id: str
     status: str
@@ -1799,5 +1827,31 @@ ViaEnum = Literal[
 ]
 
 WhenBusyEnum = Literal["refuse", "queue", "interrupt"]
+
+WhyCodeEnum = Literal[
+    "at_work",
+    "worker_lost",
+    "queued",
+    "no_worker",
+    "no_sweep",
+    "stuck",
+    "timer",
+    "retry",
+    "undo",
+    "later",
+    "place",
+    "held",
+    "person",
+    "outside",
+    "stopped",
+    "suspended",
+    "children",
+    "completed",
+    "failed",
+    "cancelled",
+    "expired",
+    "not_begun",
+    "turn",
+]
 
 WorkOrderOutStatusEnum = Literal["pending", "running", "paused", "completed", "failed"]

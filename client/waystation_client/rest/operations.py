@@ -510,6 +510,11 @@ def suspend_run(run_id: str) -> Request[models.RunOut]:
     return Request("POST", address("/api/v1/runs/{run_id}/suspend", run_id))
 
 
+def get_run_why(run_id: str) -> Request[models.RunWhyOut]:
+    """Why a run does not go on."""
+    return Request("GET", address("/api/v1/runs/{run_id}/why", run_id))
+
+
 def list_schedules(
     *, cursor: str | None = None, limit: int | None = None
 ) -> Request[models.PaginatedScheduleOutList]:

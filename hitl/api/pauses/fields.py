@@ -27,7 +27,7 @@ from runs.workflows.sequence import CANCEL
 
 
 class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
-    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+    """A pause with what a client needs to show and answer it."""
 
     id = serializers.CharField(source="shown_id", help_text="pse_…")
     agent_work_order_id = serializers.SerializerMethodField()
@@ -40,6 +40,7 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
         child=serializers.CharField(), help_text="What approving will do outside this run."
     )
     pause_content = serializers.CharField(source="content", help_text="Markdown")
+    summary = serializers.CharField(help_text="What lists say of it: plain text, a sentence.")
     pause_timestamp = serializers.DateTimeField(source="opened_at")
     resume_timestamp = serializers.DateTimeField(source="closed_at", allow_null=True)
     user_decision = serializers.SerializerMethodField()
@@ -118,7 +119,7 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
         model = Pause
         fields: ClassVar = [
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question",
-            "pause_content", "patch", "facts", "effects",
+            "summary", "pause_content", "patch", "facts", "effects",
             "revision", "max_revisions", "content_digest", "answers", "kind", "calls",
             "required_inputs", "known", "bare", "attempts",
             "refined", "review", "edited_content", "status", "state", "pause_timestamp",

@@ -226,7 +226,7 @@ class SaidOut(serializers.Serializer[MessageOutcome]):
     run = serializers.SerializerMethodField()
     how = serializers.ChoiceField(
         ["started", "resumed", "answered", "voted", "asked", "following", "queued", "interrupted"],
-        help_text="What became of the message (C16).",
+        help_text="What became of the message.",
     )
     decision = serializers.SerializerMethodField(
         help_text="The answer it was taken for; null where it was none."
@@ -341,7 +341,7 @@ class RunIn(serializers.Serializer[Any]):
         return message(value)
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A `workflow_uri` is a template by another name (S0-40)."""
+        """A `workflow_uri` is a template by another name."""
         named = values.pop("workflow_uri").rpartition("/")[2].partition(".")[0]
         if named and values["template"] not in ("", named):
             raise serializers.ValidationError(

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
+from checkpoints.database import clock
 from checkpoints.models import Checkpoint, Thread
 from hitl.api.query import flag, id_parameter
 from hitl.api.threads.fields import (
@@ -26,13 +27,14 @@ from hitl.api.threads.fields import (
 )
 from hitl.api.threads.threads import thread_of
 from hitl.models import Via
-from hitl.threads import messages
+from hitl.threads import messages, why
 from runs.api.fields import OptionalText
 from runs.api.paging import NewestFirst, Paged
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import RunStatus
+from runs.threads.reasons import Code, Reason
 
 
 class ResumeIn(serializers.Serializer[Any]):
@@ -47,7 +49,7 @@ class ResumeIn(serializers.Serializer[Any]):
 
 class NewestQuestionFirst(NewestFirst):
     """Runs that ask, by the checkpoint of their question: what was asked last comes first, however
-    old its run is (S0-57).
+    old its run is.
     """
 
     ordering = "-asked_at"
@@ -129,6 +131,65 @@ class RunCheckpoints(Paged):
         return self.page(
             request, Checkpoint.objects.filter(run_id=run.pk).defer("body"), CheckpointOut
         )
+
+
+class ReasonOut(serializers.Serializer[Reason]):
+    """Why one run stands where it stands."""
+
+    run_id = serializers.CharField(source="run.shown_id")
+    child_name = serializers.CharField(
+        source="run.child_name", help_text="What its parent calls it; empty for the run itself."
+    )
+    code = serializers.ChoiceField(Code.choices)
+    title = serializers.CharField(source="code.label", help_text="The code in words.")
+    words = serializers.CharField(help_text="What it waits for.")
+    details = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Further sentences: who may answer, votes, claims, errors, workers.",
+    )
+    since = serializers.DateTimeField(allow_null=True)
+    until = serializers.DateTimeField(
+        allow_null=True, help_text="When it ends, or `then` happens; null where that is not known."
+    )
+    then = serializers.CharField(help_text="What happens at that time; may be empty.")
+    advice = serializers.CharField(help_text="What can be done, and by whom; may be empty.")
+    pause_id = serializers.SerializerMethodField(help_text="The open question; null where none.")
+    holders = serializers.SerializerMethodField(
+        help_text="Work orders that hold the places it waits for, as far as you may see them."
+    )
+    other_holders = serializers.IntegerField(help_text="How many others do.")
+
+    def get_pause_id(self, reason: Reason) -> str | None:
+        return reason.pause.shown_id if reason.pause is not None else None
+
+    def get_holders(self, reason: Reason) -> list[str]:
+        return [order.shown_id for order in reason.holders]
+
+
+class RunWhyOut(serializers.Serializer[Any]):
+    """What a run waits for."""
+
+    run_id = serializers.CharField()
+    status = serializers.ChoiceField(RunStatus.choices)
+    reasons = ReasonOut(
+        many=True, help_text="The run's own first, then those of child runs that it waits for."
+    )
+
+
+class RunWhy(APIView):
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="get_run_why",
+        responses=RunWhyOut,
+        summary="Why a run does not go on",
+        description="Each reason has a stable code, and words for people.",
+    )
+    def get(self, request: Request, run_id: UUID) -> Response:
+        run = messages.find_run(run_id, by=user_of(request))
+        reasons = why.of_run(run.pk, by=user_of(request), now=clock.now())
+        told = {"run_id": run.shown_id, "status": run.status, "reasons": reasons}
+        return Response(RunWhyOut(told).data)
 
 
 class RunInput(APIView):

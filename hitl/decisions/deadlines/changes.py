@@ -76,7 +76,7 @@ page is not to cost more for each of them.
 
 def inbox(user: User) -> PauseQuerySet:
     """What waits for a person and is not hidden: the one query behind the inbox, its badge and its
-    socket (F9).
+    socket.
     """
     hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=clock.now())
     return policy.waiting_for(user).filter(~Exists(hidden))

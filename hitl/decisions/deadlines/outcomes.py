@@ -91,7 +91,7 @@ def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
     elif (action := due_times.outcome_of(pause)) == "expire":
         runs.expire(pause, now=now)
     else:
-        closing.by_policy(pause, action=action, feedback=together.said(action), at=now)
+        closing.decide_by_policy(pause, action=action, feedback=together.said(action), at=now)
 
 
 def meet(pauses: PauseQuerySet) -> str:

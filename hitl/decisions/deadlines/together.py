@@ -94,7 +94,9 @@ def _act(waiting: deque[Pause], batch: list[Pause], now: dt.datetime) -> None:
                 runs.expire_within(pause, now=now)
             else:
                 decisions.append(
-                    closing.decided_by_policy(pause, action=action, feedback=said(action), at=now)
+                    closing.record_policy_decision(
+                        pause, action=action, feedback=said(action), at=now
+                    )
                 )
     runs_together.write(gathered)
     chain.append_all(decisions)  # last: the ledgers' rows stay locked until the commit

@@ -1,5 +1,5 @@
-"""How somebody without an account stands to a question: as `policy.ExternalReviewContext`, for
-whoever holds a link that was sent to a mail address.
+"""How somebody without an account stands to a question: what `policy.ReviewContext` is for an
+account, for whoever holds a link that was sent to a mail address.
 
 They answer where the question itself says so (`Pause.outside`), in its words and with its answers,
 and never what is of high risk.

@@ -354,19 +354,23 @@ class ReviewContext(ReviewContextBase):
 
     @property
     def who(self) -> str:
-        """Names of the reviewers, in words: `ana, ben, group auditors`."""
-        actors = named(self.pause)
-        users = sorted({name for actor in actors for name in actor.get("users", [])})
-        groups = sorted({name for actor in actors for name in actor.get("groups", [])})
-        parts = [*users, *(f"group {name}" for name in groups)]
-        if open_to_all(self.pause):
-            team = self.pause.run.thread.team
-            parts = [
-                name_of(self.pause.run.thread.owner),
-                *([f"group {team}"] if team else []),
-                *parts,
-            ]
-        return ", ".join([*parts, *self.pause.outside.get("to", [])])
+        return who_answers(self.pause)
+
+
+def who_answers(pause: Pause) -> str:
+    """Names of the reviewers, in words: `ana, ben, group auditors`."""
+    actors = named(pause)
+    users = sorted({name for actor in actors for name in actor.get("users", [])})
+    groups = sorted({name for actor in actors for name in actor.get("groups", [])})
+    parts = [*users, *(f"group {name}" for name in groups)]
+    if open_to_all(pause):
+        team = pause.run.thread.team
+        parts = [
+            name_of(pause.run.thread.owner),
+            *([f"group {team}"] if team else []),
+            *parts,
+        ]
+    return ", ".join([*parts, *pause.outside.get("to", [])])
 
 
 def _names(actors: Actors, seat: Seat) -> bool:
@@ -418,7 +422,7 @@ def _named_by(actors: Sequence[Actors]) -> Q:
 
 def waiting_for(user: Person) -> PauseQuerySet:
     """The open questions that a person may let go on, the longest-waiting ones among them: the
-    inbox, its badge and every other count (F9).
+    inbox, its badge and every other count.
 
     A question that somebody else has claimed stays in it: claims pass.
     """

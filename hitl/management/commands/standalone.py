@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,29 +30,20 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
+from checkpoints import extension
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
 from hitl.management import supervisor
 from hitl.management.supervisor import Served
-from runs import services as runs
 from runs import tasks
-from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
-from runs.contrib.booking.samples import make_samples as make_invoices
-from runs.definitions import shipped, watching
+from runs.definitions import loading, shipped, watching
 from runs.engine.recovery import lost_runs
 from runs.engine.workers import heartbeat, shutdown
-from runs.git.samples import make_sample
-from runs.models import Repository, WorkOrder
+from runs.models import WorkOrder
 
 logger = logging.getLogger(__name__)
 
 DEMO_USER = "reviewer"
-DEMO_INPUT = {
-    "rules": "F, I, UP, E7",
-    "target_version": "py311",
-    "unsafe_fixes": False,
-    "push": False,
-}
 TENDING, AT_WORK = 4, 16
 """Threads for sweeps, deadlines and messages, and runs at work at once."""
 LOOK_SECONDS = 1.0
@@ -111,10 +101,8 @@ class Command(BaseCommand):
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
-        if "WAYSTATION_MCP" not in os.environ:
-            settings.WAYSTATION_MCP = find_spec("mcp") is not None
-        if options["demo"] and "WAYSTATION_MCP_OWNER_DECIDES" not in os.environ:
-            settings.WAYSTATION_MCP_OWNER_DECIDES = True  # there is one person
+        for each in extension.installed():
+            each.serve_alone(demo=options["demo"])
         for one in watching.authors():
             self.stdout.write(
                 f"{'Reloaded' if served.again else 'Loaded':<13} {one.slug}   {one.place}"
@@ -218,22 +206,13 @@ class Command(BaseCommand):
                 )
 
     def _demo(self, base: str, *, quiet: bool) -> None:
-        """One work order on a real repository; later starts make none again."""
+        """Make the first work of each extension; later starts make none again."""
         if not WorkOrder.objects.exists():
             user = User.objects.get(called(DEMO_USER))
-            self._demo_bookings(user)
-            repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
-            check = [sys.executable, "-m", "compileall", "-q", "src"]
-            Repository.objects.create(
-                name="celery (sample)", url=str(repository), check_command=check
-            )
-            runs.submit(
-                "repo-tidy",
-                by=user,
-                title="Tidy the sample repository",
-                repository_url=str(repository),
-                input=DEMO_INPUT,
-            )
+            loaded = set(loading.entries())
+            for one in extension.installed():
+                if loaded.issuperset(one.workflows):
+                    one.demo(user)
         if not quiet:
             self.stdout.write(f"Open          {base}{self._where_to_look()}")
 
@@ -250,14 +229,6 @@ class Command(BaseCommand):
             else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
         )
         return shlex.join([*data, str(shown), manage, "changepassword", DEMO_USER])
-
-    def _demo_bookings(self, user: User) -> None:
-        """Three invoices: one books itself, one waits for a bookkeeper, one for the supplier."""
-        for path in make_invoices(
-            Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"
-        ):
-            if path.name in DEMO_INVOICES:
-                runs.submit("smart-booking", by=user, input={"invoice": {"path": str(path)}})
 
     def _where_to_look(self) -> str:
         order = (

@@ -9,6 +9,7 @@ from hitl.operations import health, loads
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 from hitl.operations.loads import QueueLoad
 from runs.models import Heartbeat, HeartbeatKind, installation
+from runs.models.heartbeats import bound
 
 
 def _there() -> list[Any]:
@@ -45,7 +46,7 @@ def queues() -> Iterator[Finding]:
         if queue.is_stuck:
             yield wrong("work", health.stuck_words(queue), _mend(queue))
     if not any(queue.is_stuck for queue in standing.queues):
-        yield fine("work", f"No due run waits for longer than {loads.bound():.0f} s.")
+        yield fine("work", f"No due run waits for longer than {bound():.0f} s.")
     (beat,) = [part for part in health.look_at_database() if part.name == "beat"]
     beats = health.lately(rows, HeartbeatKind.BEAT)
     if not beat.ok:

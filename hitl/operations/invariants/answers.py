@@ -35,7 +35,7 @@ from runs.workflows.external_reviewers import counts
 from runs.workflows.reviews import stages
 from runs.workflows.sequence import CANCEL, REVISE
 
-# P1: a decision is recorded at most once per pause
+# a decision is recorded at most once per pause
 
 
 @invariant("P1", "A pause has at most one decision.")
@@ -65,7 +65,7 @@ def answered_by_nobody(before: dt.datetime) -> Broken:
     return Pause.objects.filter(~Exists(answers), status=PauseStatus.ANSWERED).only("pk")
 
 
-# P1 too: the rules on who answers hold for what was decided
+# the rules on who answers hold for what was decided
 
 BY_RULES = frozenset(NOBODYS)
 """Doors behind which there is nobody: what the template says by itself needs no votes."""
@@ -210,7 +210,7 @@ def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
                 yield answer
 
 
-# P3: every committed decision moves its run
+# every committed decision moves its run
 
 
 @invariant("P3", "A run that got its answer has gone on, or ended where it was cancelled.")
@@ -246,7 +246,7 @@ def early_answer_not_given(before: dt.datetime) -> Broken:
     )
 
 
-# P6: what is approved is what was asked about
+# what is approved is what was asked about
 
 
 @invariant("P6", "A decision names the revision and the content that were asked about.")
@@ -255,7 +255,7 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
     return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
 
 
-# P11: the ledger is append-only and hash-chained
+# the ledger is append-only and hash-chained
 
 
 @invariant("P2", "A ledger holds each position from 1 to its length, once.")

@@ -1,4 +1,4 @@
-"""P6: what was done behind a review, against the decisions that its frozen rules demand over
+"""Effects: what was done behind a review, against the decisions that its frozen rules demand over
 exactly that.
 
 Checked is what the engine wrote, by the function that it asks itself

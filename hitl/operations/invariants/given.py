@@ -1,4 +1,4 @@
-"""P6, P8: what people answered, against what was asked of them, and until when."""
+"""Answers given: what people answered, against what was asked of them, and until when."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from runs.services.approvals import EDITED
 from runs.states import EXPIRED, PauseStatus
 from runs.workflows.sequence import APPROVE
 
-# P8: deadlines act once, never early, at most one sweep late; expired is not rejected
+# deadlines act once, never early, at most one sweep late; expired is not rejected
 
 
 @invariant("P8", "What is due acts within a sweep.")
@@ -102,7 +102,7 @@ def _may_pass(decision: Decision) -> bool:
     )
 
 
-# P3: a message in line begins in its turn
+# a message in line begins in its turn
 
 
 @invariant("P3", "A message that waits for its turn begins when the run before it has ended.")

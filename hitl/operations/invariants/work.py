@@ -33,7 +33,7 @@ WORK = (
     EventKind.TOOL_CALL_COMPLETED,
 )
 
-# P3: nothing waits for a worker for long
+# nothing waits for a worker for long
 
 
 @invariant("P3", "A run that is due is soon picked up by a worker.")
@@ -67,7 +67,7 @@ def latest_run_is_another(before: dt.datetime) -> Broken:
     return WorkOrder.objects.filter(~Q(latest_run__work_order=F("pk")) | Exists(newer)).only("pk")
 
 
-# P10: changed code is said before it runs
+# changed code is said before it runs
 
 
 @invariant(
@@ -96,7 +96,7 @@ def ran_changed_code_unsaid(before: dt.datetime) -> Iterator[Run]:
             yield run
 
 
-# P4: a step's result is committed exactly once
+# a step's result is committed exactly once
 
 
 def _made_here(rows: QuerySet[Any], at: str) -> QuerySet[Any]:
@@ -147,7 +147,7 @@ def end_without_result(before: dt.datetime) -> Broken:
     return WorkOrder.objects.filter(completed | waiting).only("pk")
 
 
-# P5: a run goes on from where it stopped
+# a run goes on from where it stopped
 
 
 @invariant("P5", "A paused run has exactly one open question, or waits for child runs.")
@@ -208,7 +208,7 @@ def head_is_old(before: dt.datetime) -> Broken:
     ).only("pk")
 
 
-# P6: nothing is done for what was cancelled, or not answered
+# nothing is done for what was cancelled, or not answered
 
 
 def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
@@ -270,7 +270,7 @@ def question_of_ended_run(before: dt.datetime) -> Broken:
     return Pause.objects.open().filter(run__status__in=sorted(ENDED)).only("pk")
 
 
-# P7: waiting costs nothing
+# waiting costs nothing
 
 
 @invariant("P7", "Only a run at work holds a lease.")
@@ -282,7 +282,7 @@ def lease_without_work(before: dt.datetime) -> Broken:
     )
 
 
-# P9: a client misses nothing and sees nothing twice
+# a client misses nothing and sees nothing twice
 
 
 @invariant("P9", "A thread's log holds each number from its first that is kept to its last, once.")

@@ -17,7 +17,7 @@ from lucide.templatetags.lucide import lucide
 
 from checkpoints.text import invisible
 from hitl.decisions import bulk
-from hitl.decisions.reviewers import turns
+from hitl.decisions.reviewers import policy, turns
 from hitl.rendering.links import decide_of
 from hitl.rendering.moments import Moments
 from hitl.views.common import risk_words
@@ -26,6 +26,8 @@ from runs.models import Pause
 from runs.states import PauseKind
 from runs.workflows.sequence import APPROVE
 
+FACTS = 2
+"""Facts of a row."""
 SOON = dt.timedelta(minutes=5)
 """Before its deadline a question expires soon; static/js/rows.js has the same."""
 WORDS = {
@@ -39,6 +41,7 @@ WORDS = {
     "child": gettext_noop("child run %(name)s"),
     "asked": gettext_noop("asked by %(who)s"),
     "team": gettext_noop("for %(team)s"),
+    "votes": gettext_noop("%(given)s of %(needed)s approvals"),
     "revision": gettext_noop("revision %(revision)s"),
     "stage": gettext_noop("stage %(stage)s"),
     "claimed": gettext_noop("claimed by %(who)s"),
@@ -111,6 +114,7 @@ class QuestionRows:
             f' <span class="risk {escape(risk)}">{escape(capfirst(risk_words(risk)))}</span>'
             if risk != "normal"
             else "",
+            self._says(pause),
             f"<p>{line}</p></div>",
             f'<span class="when">{self._moments.since(pause.opened_at, words["paused"])}',
             self._due(pause.deadline_at) if pause.deadline_at is not None else "",
@@ -120,6 +124,16 @@ class QuestionRows:
             f'aria-label="{words["look"] % {"row": name}}{whose}">{words["review"]}</a></li>',
         ]
         return SafeString("".join(parts))  # what others wrote is escaped in each part
+
+    def _says(self, pause: Pause) -> str:
+        """What is decided: the summary, and the first facts."""
+        facts = "".join(
+            f" <span>{invisible.html(label)} <b>{invisible.html(value)}</b></span>"
+            for label, value in pause.facts[:FACTS]
+        )
+        if not pause.summary and not facts:
+            return ""
+        return f'<p class="says" dir="auto">{invisible.html(pause.summary)}{facts}</p>'
 
     def _due(self, at: dt.datetime) -> str:
         left = at - self._now
@@ -150,6 +164,9 @@ class QuestionRows:
             invisible.html(work.definition),
             f"{asked} {words['team'] % {'team': escape(work.team)}}" if work.team else asked,
             words["revision"] % {"revision": pause.revision} if pause.revision > 1 else "",
+            words["votes"] % {"given": pause.approvals, "needed": policy.quorum(pause)}
+            if policy.quorum(pause) > 1
+            else "",
             self._kind(pause) if pause.kind != PauseKind.APPROVAL else "",
             self._stage(pause) if turns.staged(pause) else "",
             words["claimed"] % {"who": invisible.html(row.claimer)} if holder is not None else "",
@@ -168,10 +185,10 @@ class QuestionRows:
         return self._words["stage"] % {"stage": invisible.html(stages)} if stages else ""
 
     def _approve(self, pause: Pause) -> str:
-        """As with several at once: what needs a reason, data or care is answered on its page
-        alone.
+        """Where the row shows all that is decided. What needs a reason, data or care is answered on
+        its page alone, as with several at once.
         """
-        if turns.staged(pause) or bulk.refused(pause, APPROVE):
+        if not pause.brief or turns.staged(pause) or bulk.refused(pause, APPROVE):
             return ""
         return invisible.plain(pause.labels.get(APPROVE) or self._words["approve"])
 

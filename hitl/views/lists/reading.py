@@ -49,7 +49,7 @@ OF_OPEN = _columns(
     Pause,
     *("question", "revision", "kind", "review", "turn", "opened_at", "changed_at", "deadline_at"),
     *("status", "ways", "labels", "bare", "required_inputs", "calls", "content_digest"),
-    "claimed_until",
+    *("claimed_until", "summary", "brief", "facts", "approvals"),
 )
 OF_PAST = _columns(Pause, "status", "question", "revision", "labels", "closed_at")
 OF_ORDER = _columns(WorkOrder, "title", "definition", "latest_run", "thread", "created_at")

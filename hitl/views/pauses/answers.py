@@ -52,10 +52,10 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     # a row more or less, or back from a second look: nothing is decided
     if "change" in request.POST:
         kept = _put_back(request.POST)
-        return again(request, pause, 200, form=DecisionForm(kept), inputs=form_of(pause, kept))
+        return show_again(request, pause, 200, form=DecisionForm(kept), inputs=form_of(pause, kept))
     inputs = form_of(pause, request.POST)
     if not form.is_valid():
-        return again(
+        return show_again(
             request,
             pause,
             400,
@@ -87,10 +87,10 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     except step_up.StepUpRequired as missing:
         if missing.enrolled:
             return proof.show(request, url=url, about=about)
-        return again(request, pause, 403, form=form, inputs=inputs, problem=str(missing))
+        return show_again(request, pause, 403, form=form, inputs=inputs, problem=str(missing))
     except services.AnswerInvalid as error:
         form.add_errors(error.errors)
-        return again(
+        return show_again(
             request,
             pause,
             422,
@@ -104,11 +104,13 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         store.CheckpointDamaged,
         policy.Refused,
     ) as error:
-        return again(request, pause, status_of(error), form=form, inputs=inputs, problem=str(error))
+        return show_again(
+            request, pause, status_of(error), form=form, inputs=inputs, problem=str(error)
+        )
     if isinstance(given, Vote):
         said, place = f"{voting.words(given).capitalize()}.", place_of(pause)
     else:
-        said, place = _became(given), home_of(pause.run)
+        said, place = _say_what_became(given), home_of(pause.run)
     if "back" in request.POST:  # from a row of the inbox, which says less of what was answered
         said, place = f"{contents.name_of(pause)}: {said}", _inbox(request.POST["back"])
     messages.info(request, said, extra_tags="voted" if isinstance(given, Vote) else "decided")
@@ -120,7 +122,7 @@ def _inbox(query: str) -> str:
     return ListAddress(reverse("hitl:inbox"), QueryDict(query).dict()).only(*inbox.KEPT).to()
 
 
-def _became(decision: Decision) -> str:
+def _say_what_became(decision: Decision) -> str:
     """What is said to who answered, and what goes on by it."""
     label = answers.label_of(decision.pause, decision.action) if decision.pause else decision.action
     if decision.action == REVISE:
@@ -180,7 +182,7 @@ def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsFo
     )
 
 
-def again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
+def show_again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
     """The page that the answer came from, with what was wrong with it."""
     answer |= {
         "answered": pause,
@@ -203,7 +205,7 @@ def claim(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         claims.claim(pause_id, by=person(request), take_over="take_over" in request.POST)
     except (policy.Refused, services.AlreadyAnswered) as error:
-        return again(request, pause, status_of(error), problem=str(error))
+        return show_again(request, pause, status_of(error), problem=str(error))
     return redirect(place_of(pause))
 
 
@@ -221,7 +223,7 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Move the deadline to one of the times that the card offers."""
     pause, form = find_pause(pause_id, request), ExtendForm(request.POST)
     if not form.is_valid():
-        return again(
+        return show_again(
             request,
             pause,
             422,
@@ -237,7 +239,9 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             reason=form.cleaned_data["reason"],
         )
     except REFUSALS as error:
-        return again(request, pause, status_of(error), problem=str(error), more=_why_moved(request))
+        return show_again(
+            request, pause, status_of(error), problem=str(error), more=_why_moved(request)
+        )
     return redirect(place_of(pause))
 
 
@@ -253,7 +257,7 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Hide a question from the own inbox for some hours; `hours=0` shows it again."""
     pause, form = find_pause(pause_id, request), SnoozeForm(request.POST)
     if not form.is_valid():
-        return again(
+        return show_again(
             request,
             pause,
             422,
@@ -262,7 +266,7 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))
     except REFUSALS as error:
-        return again(request, pause, status_of(error), problem=str(error))
+        return show_again(request, pause, status_of(error), problem=str(error))
     return redirect("hitl:inbox")
 
 

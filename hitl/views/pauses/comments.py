@@ -17,7 +17,7 @@ from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.decisions.talk import comments, handing_over, patches
 from hitl.http.errors import status_of
 from hitl.views.common import find_pause, person, place_of
-from hitl.views.pauses.answers import again
+from hitl.views.pauses.answers import show_again
 from runs.services import PauseClosed
 
 
@@ -31,7 +31,7 @@ def comment(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         comments.add(pause_id, text, by=person(request), ask=ask, about=_about(request))
     except (comments.CommentRefused, comments.TooManyComments, PauseClosed) as error:
         more = [(gettext("Your comment"), text)] if text.strip() else []
-        return again(request, pause, status_of(error), problem=str(error), more=more)
+        return show_again(request, pause, status_of(error), problem=str(error), more=more)
     return redirect(f"{place_of(pause)}#said")
 
 
@@ -75,7 +75,7 @@ def hand_over(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         handing_over.hand_over(pause_id, by=person(request), to=to, reason=reason)
     except (DelegationRefused, policy.Refused, services.AlreadyAnswered, PauseClosed) as error:
         more = [(gettext("Why you hand it over"), reason)] if reason.strip() else []
-        return again(request, pause, status_of(error), problem=str(error), more=more)
+        return show_again(request, pause, status_of(error), problem=str(error), more=more)
     messages.info(
         request, gettext("%(to)s was asked to answer in your place.") % {"to": to.strip()}
     )

@@ -1,6 +1,6 @@
 """The page behind a link in a mail.
 
-GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers (F1).
+GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def start_do(request: HttpRequest, start_id: uuid.UUID) -> HttpResponse:
                 % {"found": found, "wanted": gettext(wanted)},
             )
         case "secret":
-            secret = starts.new_secret(found)
+            secret = starts.rotate_secret(found)
             page = {"start": found, "deliveries": paging.ListPage[StartDelivery]([])}
             return render(request, "hitl/starts/start.html", {**page, "secret": secret})
         case "remove":

@@ -61,7 +61,7 @@ class LimitForm(forms.Form):
 def limit_list(request: HttpRequest) -> HttpResponse:
     """All limits; POST makes one."""
     form = LimitForm(request.POST if request.method == "POST" else None)
-    saved = _saved(request, form, WorkLimit())
+    saved = _save(request, form, WorkLimit())
     if saved is not None:
         return saved
     context = {
@@ -86,7 +86,7 @@ def limit(request: HttpRequest, limit_id: int) -> HttpResponse:
         messages.success(request, gettext("The limit was removed. What waited under it goes on."))
         return redirect("hitl:limits")
     form = LimitForm(request.POST) if request.method == "POST" else _of(found)
-    saved = _saved(request, form, found)
+    saved = _save(request, form, found)
     return saved if saved is not None else _page(request, found, form)
 
 
@@ -108,7 +108,7 @@ def _status(form: LimitForm) -> int:
     return 403 if form.has_error("__all__", "may_not") else 422
 
 
-def _saved(request: HttpRequest, form: LimitForm, limit: WorkLimit) -> HttpResponse | None:
+def _save(request: HttpRequest, form: LimitForm, limit: WorkLimit) -> HttpResponse | None:
     """Where it leads once it is saved; None with the reasons on the form."""
     if request.method != "POST":
         return None

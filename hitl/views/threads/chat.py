@@ -125,7 +125,7 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True)
 class Loops:
-    """How far an agent has come (S0-50..52)."""
+    """How far an agent has come."""
 
     current: int
     most: int
@@ -257,7 +257,7 @@ def written(value: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most LONGEST characters (C15)."""
+    """At most LONGEST characters."""
     half = LONGEST // 2
     return text if len(text) <= LONGEST else f"{text[:half]}\n...[truncated]...\n{text[-half:]}"
 

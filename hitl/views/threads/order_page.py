@@ -15,6 +15,7 @@ from hitl.decisions import services, undo, visibility
 from hitl.forms.pages import DecisionForm
 from hitl.rendering import links
 from hitl.rendering.paging import ListAddress
+from hitl.threads import why
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, standing
 from hitl.views.threads import news
@@ -22,7 +23,6 @@ from hitl.views.threads.news import Looked, Version
 from hitl.views.threads.timeline import TimelineRows, log_lines
 from runs import phases
 from runs.models import Run, WorkOrder
-from runs.services import limits as work_limits
 from runs.services import priorities, resubmit, step_times
 
 TERMINAL = {"completed", "failed"}
@@ -145,6 +145,9 @@ def _parts_of(
     order, observer, pauses, below, standing_there = looked
     run = order.latest_run
     earlier, successor = resubmit.beside(order, by=by)
+    now = clock.now()
+    undoable = None if pauses else undo.waiting([run, *below], now=now)
+    asks_nothing = not (pauses or undoable or order.gathering or order.status in TERMINAL)
     return {
         "order": order,
         "observer": observer,
@@ -167,27 +170,19 @@ def _parts_of(
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "at_work": step_times.at_work(run),
-        "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
+        "undo": undoable,
+        "why": why.of_order(order, by=by, now=now) if asks_nothing else None,
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
         "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
         "may_suspend": not observer and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "may_retry": not observer and run is not None and run.may_be_taken_up,
-        **_places_of(order, by),
         "may_prioritise": priorities.may_change(order, by),
         "may_ask_again": not observer and resubmit.may_ask_again(order),
         "earlier": earlier,
         "successor": successor,
     }
-
-
-def _places_of(order: WorkOrder, by: User) -> dict[str, Any]:
-    """Who holds the places that it waits for, as far as this person may see."""
-    if not getattr(order, "waits_for", None) or order.latest_run_id is None:
-        return {}
-    seen, others = work_limits.in_the_way(order.latest_run_id, by=by)
-    return {"in_the_way": seen, "others_in_the_way": others}
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:

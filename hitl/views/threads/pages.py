@@ -310,8 +310,8 @@ def _state(thread: Thread) -> tuple[dict[str, Any], str]:
 
 
 def _saved(run: Run | None) -> str:
-    """The latest checkpoint, as the JSON that run-stream.js remembers of it (S0-33, 37); "" where
-    there is none.
+    """The latest checkpoint, as the JSON that run-stream.js remembers of it; "" where there is
+    none.
     """
     if run is None or run.thread.head is None:
         return ""
@@ -328,9 +328,7 @@ def _saved(run: Run | None) -> str:
 
 
 def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
-    """The failed run that could be resumed instead of the latest one, which was told of it
-    (S0-77).
-    """
+    """The failed run that could be resumed instead of the latest one, which was told of it."""
     context = state.get(owned.RESUME_CONTEXT)
     if run is None or not isinstance(context, dict):
         return None

@@ -296,7 +296,7 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 
 
 def became(outcome: MessageOutcome) -> str:
-    """In words, what became of a message (C16)."""
+    """In words, what became of a message."""
     if outcome.how == "answered" and outcome.decision is not None:
         return str(TAKEN.get(outcome.decision.action, gettext("Taken as your answer.")))
     if outcome.how == "queued":

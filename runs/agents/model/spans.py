@@ -49,13 +49,13 @@ def chat(endpoint: ModelEndpoint) -> Iterator[Answered]:
         set_status_on_exception=False,
     ) as span:
 
-        def answered(reply: Answer) -> None:
+        def note_reply(reply: Answer) -> None:
             span.set_attribute("gen_ai.response.model", reply.model)
             span.set_attribute("gen_ai.usage.input_tokens", reply.input_tokens)
             span.set_attribute("gen_ai.usage.output_tokens", reply.output_tokens)
 
         try:
-            yield answered
+            yield note_reply
         except BaseException as error:
             span.set_attribute("error.type", getattr(error, "code", "") or type(error).__name__)
             span.set_status(trace.StatusCode.ERROR)

@@ -1,8 +1,14 @@
 """The tools that agents may call: registered by name, described by JSON Schema, called with what
 the model wrote if that fits.
 
-    @tool("send_letter", description="Send a letter.", parameters=SCHEMA, risk="high",
-    editable=["/text"]) def send_letter(arguments: Mapping[str, Any], use: ToolUse) -> Any:
+    @tool(
+        "send_letter",
+        description="Send a letter.",
+        parameters=SCHEMA,
+        risk="high",
+        editable=["/text"],
+    )
+    def send_letter(arguments: Mapping[str, Any], use: ToolUse) -> Any:
         return post_office.send(arguments["text"], idempotency_key=use.key)
 
 A tool may be called again after a crash between its work and the record of it: it hands `use.key`

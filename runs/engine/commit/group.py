@@ -138,14 +138,14 @@ def _write(batch: Sequence[_Waiting]) -> None:
         commit.done = commit.last is not None
 
 
-def _new_committer() -> None:
+def _replace_committer() -> None:
     global _committer
     _committer = Committer()
 
 
 _committer = Committer()
 # a forked child inherits the lead of a thread that it does not have
-os.register_at_fork(after_in_child=_new_committer)
+os.register_at_fork(after_in_child=_replace_committer)
 
 
 def commit(write: Write) -> int | None:

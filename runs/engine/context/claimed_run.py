@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints.models import Checkpoint
-from checkpoints.telemetry.spans import Place
+from checkpoints.telemetry.spans import SpanRef
 from runs.engine.approvals import KEY, DecisionRecord
 from runs.engine.context import orders, workspace
 from runs.engine.context.secret_filter import SecretFilter
@@ -47,7 +47,7 @@ class Progress:
         """The column of that name."""
         self.approved: Mapping[str, DecisionRecord] = {}
         """What counts as approved for it, by step, as it was looked up when the run was claimed."""
-        self.trace: Place | None = None
+        self.trace: SpanRef | None = None
         """The span below which its steps' spans stand, where this process makes any."""
         self.wake: list[tuple[uuid.UUID, str]] = []
         """Runs that want a message once this one is let go, each with its queue."""
@@ -89,7 +89,7 @@ class Progress:
         """Take over what counts as approved (`approvals.settle`)."""
         self.approved, self.metadata = approved, {**self.metadata, KEY: names}
 
-    def enter(self, trace: Place) -> None:
+    def enter(self, trace: SpanRef) -> None:
         """Let the spans of its steps stand below this one."""
         self.trace = trace
 

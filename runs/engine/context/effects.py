@@ -91,7 +91,7 @@ def _do_once(
             # words are lost, which is told below; the effect has happened, so it is recorded
             # first
             unsaid = error
-    _through_trouble(lambda: _record_once(held, key, value, tell, unapproved=unapproved))
+    _insist_on(lambda: _record_once(held, key, value, tell, unapproved=unapproved))
     if unsaid is not None:
         raise unsaid
     # of two threads the first to record wins
@@ -210,7 +210,7 @@ def credential(held: ClaimedRun, name: str, *, to: str = "") -> str:
     return secret
 
 
-def _through_trouble(work: Callable[[], None]) -> None:
+def _insist_on(work: Callable[[], None]) -> None:
     """Do what records an effect that has happened.
 
     While there is trouble with the database it is tried again, for OUTAGE: an effect

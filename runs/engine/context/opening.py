@@ -23,7 +23,7 @@ from runs.workflows.sequence import FrozenStep
 
 
 @contextmanager
-def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
+def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at.
 
     Its workspace is given back at the end, so that the next step may have it.

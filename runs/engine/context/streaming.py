@@ -3,7 +3,7 @@ log: gathered, so that a commit is made at most every 50 ms.
 
 One thread per process writes for all of its steps, so a step never waits for a commit. Chunks are
 events like all others: numbered, replayed to who comes later, dropped with the log. They are in no
-checkpoint (S0-19).
+checkpoint.
 """
 
 from __future__ import annotations

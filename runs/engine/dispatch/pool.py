@@ -104,7 +104,7 @@ class Pool:
         body = self._free()
         try:
             with lease.renewed(run_id):
-                answer = self._asked(body, run_id)
+                answer = self._have_done(body, run_id)
         except BaseException:
             self._drop(body)
             raise
@@ -116,7 +116,7 @@ class Pool:
             raise RuntimeError(error)
         return []
 
-    def _asked(self, body: Body, run_id: uuid.UUID) -> list[Any] | None:
+    def _have_done(self, body: Body, run_id: uuid.UUID) -> list[Any] | None:
         body.run_id, body.since, body.killed = run_id, time.monotonic(), ""
         with self._guard:
             self._busy.add(body)
@@ -220,8 +220,6 @@ class Pool:
             return dead_bodies.died(run_id, seen.epoch, code)
         finally:
             connection.close()
-
-    # -- looking after those at work
 
     def _watch(self) -> None:
         """Call with the guard held."""

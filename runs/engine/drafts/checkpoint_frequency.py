@@ -1,5 +1,5 @@
-"""Which steps get a checkpoint of their own, by the template's frequency (S0-65), and the count of
-those that do not.
+"""Which steps get a checkpoint of their own, by the template's frequency, and the count of those
+that do not.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def wanted(held: ClaimedRun, outcome: Go) -> bool:
 def untraced(
     held: ClaimedRun, checkpoint: Checkpoint, *, told: int = 1, written: bool = True
 ) -> dict[str, int]:
-    """The column that counts steps told as done of which the history holds no result
-    (`retention.steps_done`), where it changes.
+    """The column that counts steps told as done of which the history holds no result, where it
+    changes.
 
     Args:
         told: how many steps this commit tells as done; none where that was told with a question

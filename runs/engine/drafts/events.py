@@ -26,7 +26,7 @@ this step's result already.
 
 
 def created(checkpoint: Checkpoint) -> EventDraft:
-    """The `checkpoint_created` event of a checkpoint (S0-27)."""
+    """The `checkpoint_created` event of a checkpoint."""
     return EventKind.CHECKPOINT_CREATED, {
         "checkpoint_id": checkpoint.shown_id,
         "status": checkpoint.status,
@@ -71,8 +71,7 @@ def starting(head: Checkpoint) -> Events:
 
 def asked(pause: Pause, **more: Any) -> Events:
     """The events that tell a question, in the words of both documents: `await_human_input` with the
-    schema of what is missing (S2-19, S3-8), and `approval_requested` (S0-22). A client knows one of
-    them.
+    schema of what is missing, and `approval_requested`. A client knows one of them.
     """
     question: dict[str, Any] = {
         "pause_id": pause.shown_id,
@@ -104,7 +103,7 @@ def asked(pause: Pause, **more: Any) -> Events:
 
 
 def asking(pause: Pause, checkpoint: Checkpoint) -> Events:
-    """The events of a question that opens (S0-30)."""
+    """The events of a question that opens."""
     return [
         *asked(pause),
         created(checkpoint),

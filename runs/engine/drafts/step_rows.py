@@ -20,11 +20,12 @@ from runs.engine import approvals, questions, traces
 from runs.engine.context.claimed_run import ClaimedRun, key_of, loop_num
 from runs.engine.drafts import budget, state_shape
 from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
-from runs.engine.questions import Question
+from runs.engine.questions import CheckedAsk
 from runs.models import Pause, Run
 from runs.states import STOPS
 from runs.workflows import sequence
 from runs.workflows.base import Commit, Report
+from runs.workflows.text import first_sentence
 
 COMMITS = "git_commit_count"
 OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
@@ -36,6 +37,10 @@ CONCLUSION = "conclusion"
 API show it beside `completed`.
 """
 LONGEST_CONCLUSION = 200
+SUMMARY = 300
+"""Characters of what a row of the inbox says beside the question."""
+FACTS_OF_A_ROW = 2
+"""Facts that a row has room for."""
 
 
 class AfterStep(NamedTuple):
@@ -250,13 +255,13 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def opening(question: Question) -> dict[str, Any]:
+def opening(question: CheckedAsk) -> dict[str, Any]:
     """The columns of a pause that follow from its rules. Call inside a transaction."""
     return questions.opens(question.review, at=clock.now())
 
 
 def pause(
-    held: ClaimedRun, question: Question, checkpoint: Checkpoint, opening: Mapping[str, Any]
+    held: ClaimedRun, question: CheckedAsk, checkpoint: Checkpoint, opening: Mapping[str, Any]
 ) -> Pause:
     """The pause that a step opens."""
     ask, shown = question.ask, kept_report(question.ask.report)
@@ -269,6 +274,7 @@ def pause(
             shown["patch"],
             *([] if ask.phase in STOPS else [{"state": checkpoint.digest}]),
         ]
+    beginning, whole = first_sentence(shown["content"], SUMMARY)
     return Pause(
         outside=question.outside,
         run=held.run,
@@ -277,6 +283,8 @@ def pause(
         phase=ask.phase,
         kind=question.kind,
         question=codec.readable(ask.question)[:300],
+        summary=shown["summary"] or beginning,
+        brief=whole and _is_brief(question, shown),
         content=shown["content"],
         patch_digest=shown["patch"],
         facts=shown["facts"],
@@ -295,6 +303,12 @@ def pause(
         ways=dict(ask.actions),
         labels=dict(ask.labels),
     )
+
+
+def _is_brief(question: CheckedAsk, shown: Mapping[str, Any]) -> bool:
+    """Whether nothing is decided that a row has no room for."""
+    more = (shown["patch"], shown["effects"], question.calls, question.required_inputs)
+    return not any(more) and len(shown["facts"]) <= FACTS_OF_A_ROW
 
 
 def _asked_before(held: ClaimedRun, phase: str) -> int | None:
@@ -317,6 +331,8 @@ def kept_report(report: Report) -> dict[str, Any]:
         "patch": store.put_blob(codec.readable(report.patch).encode()) if report.patch else "",
         "facts": facts,
         "effects": [codec.readable(effect) for effect in report.effects],
+        "summary": " ".join(codec.readable(report.summary).split())[:SUMMARY],
+        **({"title": codec.readable(report.title)[:300]} if report.title else {}),
         **({"material": report.material} if report.material is not None else {}),
         **({"review": dict(report.review)} if report.review is not None else {}),
     }
@@ -330,6 +346,8 @@ def read_report(kept: dict[str, Any]) -> Report:
         patch=patch,
         facts=dict(kept["facts"]),
         effects=kept["effects"],
+        title=kept.get("title", ""),
+        summary=kept.get("summary", ""),
         material=kept.get("material"),
         review=kept.get("review"),
     )

@@ -1,5 +1,5 @@
 """Step code that is not the code a run was made with: said before it runs, or the run is held until
-an operator or the code comes (P10).
+an operator or the code comes.
 
 A held run is pending and due a little later, with the reason in `held_because`: no worker has it,
 nothing counts as lost or failed, and it goes on by itself once the code is back.

@@ -26,6 +26,11 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
-        for template in shipped.load(options["replace"]):
+        templates = shipped.load(options["replace"])
+        for template in templates:
             self.stdout.write(str(template))
+        if not templates:
+            self.stdout.write(
+                "There is none. WAYSTATION_WORKFLOWS names workflows; extensions bring some along."
+            )
         transaction.set_rollback(options["check"])

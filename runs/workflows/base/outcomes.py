@@ -47,6 +47,12 @@ class Report:
 
     content: str
     """Markdown; sanitised when shown."""
+    title: str = ""
+    """What is asked, in a line, such as "Refund 120 EUR to Ana Ruiz?": the question where the step
+    is used without `question`. Up to 300 characters."""
+    summary: str = ""
+    """What a row of the inbox says beside the question; the first sentence of the content where
+    this is empty. Plain text, up to 300 characters."""
     patch: str = ""
     """Unified diff, shown apart from the content; part of what is approved."""
     facts: Mapping[str, str | int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether the code at hand still does what a frozen step was frozen with (P10)."""
+"""Whether the code at hand still does what a frozen step was frozen with."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ uses.
 A run keeps its meaning across a deploy only if its steps still do what they did when it was asked
 for. The digest is over syntax trees, so comments, docstrings, annotations of functions and
 formatting do not count. It tells too often rather than too seldom: code that moved to another
-module counts as changed.
+module counts as changed. A package that moved as a whole says in `__formerly__` where it stood, and
+keeps its digests.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
     What it reaches only through an object it is handed (`context.workspace`), and other packages,
     count by their names alone. "" where there is no source to read.
     """
-    parts = {f"{code.name}:{name}": shape for code, name, shape in reached(function)}
+    parts = {_formerly(f"{code.name}:{name}"): shape for code, name, shape in reached(function)}
     return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest() if parts else ""
 
 
@@ -81,7 +82,7 @@ def _reached(function: Callable[..., Any]) -> Iterator[tuple[ModuleSource, str, 
         shape = [*shapes]
         for used in names:
             leads = list(_leads(used, code, scope))
-            shape += [f"{used} {path}" for _, path in leads]
+            shape += [f"{used} {_formerly(path)}" for _, path in leads]
             open_ends += [
                 (target, path.rpartition(":")[2]) for target, path in leads if target is not None
             ]
@@ -256,6 +257,17 @@ def _leads(
             yield from ((target, f"{target.name}:{name}") for name in target.bound)
         return
     yield None, path
+
+
+def _formerly(path: str) -> str:
+    """The path as it was where a package of it stood before, if that says so."""
+    module, colon, name = path.partition(":")
+    parts = module.split(".")
+    for end in range(len(parts), 0, -1):
+        before = getattr(sys.modules.get(".".join(parts[:end])), "__formerly__", None)
+        if before is not None:
+            return ".".join([before, *parts[end:]]) + colon + name
+    return path
 
 
 def _shape(node: Any, within: Within = None) -> str:

@@ -123,6 +123,7 @@ def use(
     step_type: str = "",
     pause_after: bool = False,
     pause_phase: str = "",
+    question: str = "",
     may_pass: str = "",
     required_inputs: Shape | None = None,
     review: Review | None = None,
@@ -148,6 +149,9 @@ def use(
             out.
         pause_after: whatever the step answers, the run leaves it by the answer of a person alone.
         pause_phase: what the run waits for; `awaiting_<name>_approval` where it is left out.
+        question: what is asked after it, such as "Refund {amount} to {customer}?": names are
+            filled in from the facts of the report and from the input; one that neither has is
+            shown as it is written.
         may_pass: when the step may pass its review by itself, in words ("the confidence is over
             the threshold"): then it answers `Go(…, pass_review=…)`. Left out, it may not.
         required_inputs: data that must come with the answer.
@@ -179,6 +183,7 @@ def use(
     if may_pass:
         options["may_pass"] = _passing(may_pass, review, place)
     others = {
+        "question": question,
         "choices": [dict(choice) for choice in choices],
         "revise_to": revise_to,
         "max_revisions": max_revisions,

@@ -61,10 +61,6 @@ def kept_to(review: Review | Mapping[str, Any], votes: Iterable[str]) -> bool:
     return Counter(votes) == {stage["name"]: stage.get("quorum", 1) for stage in of(review)}
 
 
-# -- as a number: a bit for each stage, by its place
-# --------------------------------------------------------------------------------------------------
-
-
 def bits(review: Review | Mapping[str, Any], names: Collection[str]) -> int:
     """These stages as a number, for a column that a query compares; 0 where there are none."""
     return sum(1 << place for place, stage in enumerate(of(review)) if stage["name"] in names)
@@ -79,10 +75,6 @@ def turn(review: Review | Mapping[str, Any], votes: Iterable[str] = ()) -> int:
 def within(review: Review | Mapping[str, Any], number: int) -> list[ReviewStage]:
     """The stages of a number that `bits` gave."""
     return [stage for place, stage in enumerate(of(review)) if number & (1 << place)]
-
-
-# -- what each asks for
-# --------------------------------------------------------------------------------------------------
 
 
 def inputs(required_inputs: Mapping[str, Any], stage: str) -> dict[str, Any]:
@@ -117,10 +109,6 @@ def check_inputs(required_inputs: Mapping[str, Any], review: Review | Mapping[st
     for key in required_inputs:
         if key not in {"properties", "required", *_PLAIN}:
             raise FieldRefused(key, f"With stages, {key} stands within the property of a stage.")
-
-
-# -- checks
-# --------------------------------------------------------------------------------------------------
 
 
 def check(review: Review) -> None:

@@ -18,7 +18,7 @@ def ask_only_before_the_next_step(patch: Patch) -> None:
     """A jump, the end, a timer and a question about data lead past the review."""
     real = sequence.conclude
 
-    def conclude(steps: Any, name: str, outcome: Any) -> Any:
+    def conclude(steps: Any, name: str, outcome: Any, **_: Any) -> Any:
         jumps = isinstance(outcome, Done | Sleep) or (
             isinstance(outcome, Go) and outcome.to is not None
         )

@@ -273,10 +273,6 @@ def test_while_the_store_is_away_doors_say_so_and_change_nothing(
     assert pause_of(paused) == pause
 
 
-# -- what is said at the start
-# --------------------------------------------------------------------------------------------------
-
-
 def found(settings, value, *, redis_url="") -> list[str | None]:
     settings.CHECKPOINTS, settings.REDIS_URL = value, redis_url
     return [message.id for message in [*checks.as_set_up(), *checks.as_it_is()]]

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from checkpoints.security.key_rotation import columns
 from hitl.models import Decision, InboundSource, Via
+from hitl.outbound.signatures import new_secret
 from hitl.wait_gate import signatures
 from runs.workflows.base import Ask, Done, Report
 from tests.conftest import drive, pause_of
@@ -129,7 +130,7 @@ def test_a_source_that_was_switched_off_is_out_at_once(paused, source, ana, off)
 
 
 def test_both_secrets_sign_while_one_is_replaced(paused, source):
-    new = InboundSource.new_secret()
+    new = new_secret()
     source.secrets = [new, SECRET]
     source.save()
     at = timezone.now()

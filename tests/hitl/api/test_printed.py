@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from extensions.coding import steps
 from runs import definitions
-from runs.contrib.coding import steps
 from runs.models import Template, WorkOrder
 from runs.workflows import registry
 from tests.databases.whole import rows

@@ -141,9 +141,6 @@ def test_the_admin_asks_the_same_questions(repository, admin_user):
     assert {name: getattr(repository, name) for name in GOOD} == GOOD
 
 
-# -- what an order begins with
-
-
 def test_an_order_without_a_template_takes_the_repositorys_own(put, operator, api, repository):
     """C29."""
     put(default_template="repo-tidy-quick")

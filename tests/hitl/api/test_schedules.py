@@ -10,6 +10,7 @@ from runs import limits
 from runs.models import Occurrence, Schedule, WorkOrder
 from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
+from tests.worlds.steps import on_code
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 BODY = {"name": "Daily", "template": "writing", "cron": "30 2 * * *", "zone": "Europe/Berlin"}
@@ -90,7 +91,7 @@ def test_what_cannot_be_kept_is_refused_by_the_name_of_its_field(rest, subtests)
         ({"overlap": "maybe"}, 400, "overlap"),
         ({"name": ""}, 400, "name"),
         ({"team": "strangers"}, 400, "team"),
-        ({"template": "repo-tidy"}, 422, "repository_url"),
+        ({"template": on_code()}, 422, "repository_url"),
     ]
     for wrong, status, field in cases:
         with subtests.test(ascii(wrong)[:60]):

@@ -115,7 +115,7 @@ def test_of_one_message_four_times_at_once_one_order_comes(secret):
 
 def test_what_is_not_signed_by_it_starts_and_writes_nothing(secret, ana):
     source = InboundSource.objects.create(
-        name="gate", user=ana, secrets=[other := InboundSource.new_secret()]
+        name="gate", user=ana, secrets=[other := signatures.new_secret()]
     )
     old = timezone.now() - dt.timedelta(minutes=6)
     for answer in (

@@ -20,6 +20,7 @@ from tests.doors.rest import ORDERS, anything, problem
 from tests.doors.rest import ana_api as ana_api
 from tests.doors.rest import editor_api as editor_api
 from tests.worlds.scripted_step import order_that as order_that
+from tests.worlds.steps import on_code
 
 pytestmark = pytest.mark.django_db
 
@@ -106,13 +107,14 @@ def test_a_slug_that_is_too_long_is_refused(editor_api):
 
 
 def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, subtests):
+    on_code()
     before = rows()
     for body, status, code in [
-        ({"template": "repo-tidy"}, 422, "input_invalid"),
-        ({"template": "repo-tidy", "repository_url": "/etc"}, 422, None),
-        ({"template": "repo-tidy", "repository_url": "ext::sh -c id"}, 422, None),
-        ({"template": "repo-tidy", "repository_url": "https://evil.example/x"}, 422, None),
-        ({"template": "repo-tidy", "repository_url": "/tmp/\x00"}, 400, "invalid"),
+        ({"template": "on-code"}, 422, "input_invalid"),
+        ({"template": "on-code", "repository_url": "/etc"}, 422, None),
+        ({"template": "on-code", "repository_url": "ext::sh -c id"}, 422, None),
+        ({"template": "on-code", "repository_url": "https://evil.example/x"}, 422, None),
+        ({"template": "on-code", "repository_url": "/tmp/\x00"}, 400, "invalid"),
         ({"template": "writing\x00"}, 400, "invalid"),
         ({"template": "writing", "title": "a\x00"}, 400, "invalid"),
         ({"template": "writing", "title": "x" * 201}, 400, "invalid"),

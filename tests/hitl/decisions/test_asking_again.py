@@ -80,7 +80,7 @@ def test_it_is_asked_for_again_once(cancelled, api, ana):
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_of_three_at_once_one_makes_an_order(file_database, cancelled, ana):
-    found = at_once(*[lambda: resubmit.again(cancelled.pk, by=ana)] * 3)
+    found = at_once(*[lambda: resubmit.ask_again(cancelled.pk, by=ana)] * 3)
     assert sum(isinstance(one, WorkOrder) for one in found) == 1
     assert sum(isinstance(one, CannotAskAgain) for one in found) == 2
     assert WorkOrder.objects.count() == 2
@@ -117,7 +117,7 @@ def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(
     assert listed == {cancelled.shown_id: new["id"], new["id"]: None}
     own = runs.submit("writing", by=ana)
     services.cancel_order(own.pk, by=ana, via=Via.PAGE)
-    hidden = resubmit.again(own.pk, by=admin_user)
+    hidden = resubmit.ask_again(own.pk, by=admin_user)
     path = f"/api/v1/work-orders/{own.shown_id}"
     assert [api(one).get(path).json()["asked_again_as"] for one in (ana, admin_user)] == [
         None,
@@ -136,7 +136,7 @@ def test_a_list_names_successors_without_a_query_for_each(cancelled, api, ana):
     statements()  # the token's first use is noted
     one = statements()
     for _ in range(3):
-        again = resubmit.again(cancelled.pk, by=ana)
+        again = resubmit.ask_again(cancelled.pk, by=ana)
         services.cancel_order(again.pk, by=ana, via=Via.PAGE)
         cancelled = again
     assert statements() == one
@@ -173,22 +173,22 @@ def test_files_come_along_and_what_is_gone_is_said(make_order, ana):
     paper = {"name": "paper.txt", "content": base64.b64encode(b"words").decode()}
     order = runs.submit("writing", by=ana, input={"paper": paper})
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
-    new = resubmit.again(order.pk, by=ana)
+    new = resubmit.ask_again(order.pk, by=ana)
     assert new.input == order.input
     services.cancel_order(new.pk, by=ana, via=Via.PAGE)
     Checkpoint.objects.filter(thread=new.thread_id, parent=None).update(digest="0" * 64)
     with pytest.raises(InputInvalid, match="not there any more"):
-        resubmit.again(new.pk, by=ana)
+        resubmit.ask_again(new.pk, by=ana)
 
 
 def test_a_secret_that_was_not_kept_is_not_made_up(cancelled, ana):
     WorkOrder.objects.filter(pk=cancelled.pk).update(input={"password": "[redacted]"})
     with pytest.raises(InputInvalid, match="secret"):
-        resubmit.again(cancelled.pk, by=ana)
+        resubmit.ask_again(cancelled.pk, by=ana)
 
 
 def test_an_erasure_of_the_earlier_one_leaves_the_new_one(cancelled, ana):
-    new = resubmit.again(cancelled.pk, by=ana)
+    new = resubmit.ask_again(cancelled.pk, by=ana)
     erasure.erase(cancelled.thread_id, by="admin", reason="asked for")
     assert WorkOrder.objects.get().again_of is None
     assert Pause.objects.count() == 0

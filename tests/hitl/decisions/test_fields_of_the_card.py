@@ -25,10 +25,12 @@ Elsewhere = Mapping[str, str]
 """Field → where it stands under another name, or why it stands nowhere."""
 OF_REST = {"ways": "answers", "labels": "answers", "outside": "asked_outside"}
 OF_CARD = {
+    "summary": "the rows of the inbox",
     "step": "the page's own steps", "phase": "the run's, above the card",
     "known": "what the form begins with", "bare": "which answers take the form along",
 }  # fmt: skip
 OF_RECEIPT = {
+    "summary": "the content says it whole",
     "phase": "follows from the step", "kind": "said by what was asked for",
     "content_digest": "the decision's own", "revision": "the decision's own",
     "max_revisions": "was a limit, and is none any more", "ways": "the decision says which",

@@ -229,7 +229,7 @@ async def test_a_socket_that_waits_is_one_task_and_is_pinged_all_the_same(
         await becomes(
             lambda: (
                 [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count(
-                    "LiveConsumer._minded"
+                    "LiveConsumer._mind"
                 )
                 == 1
             ),

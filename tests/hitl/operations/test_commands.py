@@ -22,6 +22,7 @@ from tests.databases.whole import rows
 from tests.runs.engine.crews import ASKING, asked, sub, worked
 from tests.runs.engine.crews import crew as crew
 from tests.worlds.repositories import make_repository
+from tests.worlds.steps import on_code
 
 pytestmark = pytest.mark.django_db
 
@@ -118,12 +119,13 @@ def test_an_order_is_made_and_its_id_printed(templates, ana):
         (["--template", "writing", "--input", "[" * 100_000], "--input is no JSON"),
         (["--template", "writing", "--title", "x" * 201], "title"),
         (["--template", "writing", "--request", "caf\udce9"], "request"),
-        (["--template", "repo-tidy"], "repository"),
-        (["/nonexistent", "--template", "repo-tidy"], "nonexistent"),
+        (["--template", "on-code"], "repository"),
+        (["/nonexistent", "--template", "on-code"], "nonexistent"),
     ],
     ids=range(9),
 )
 def test_an_order_that_cannot_be_made_is_refused_in_words(templates, ana, words, said):
+    on_code()
     with pytest.raises(CommandError, match=said):
         workorder("create", *words)
     assert not WorkOrder.objects.exists()

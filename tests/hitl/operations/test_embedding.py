@@ -129,7 +129,7 @@ def test_every_setting_that_the_apps_read_has_a_default():
     """A new one without a default would be missed in other projects only."""
     read = {
         name
-        for app in ("checkpoints", "runs", "hitl")
+        for app in ("checkpoints", "runs", "hitl", "extensions")
         for path in (ROOT / app).rglob("*.py")
         for name in re.findall(
             r"(?<!\w)settings\.(WAYSTATION_[A-Z_]+[A-Z]|REDIS_URL|NUM_PROXIES)", path.read_text()

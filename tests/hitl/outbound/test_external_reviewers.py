@@ -95,10 +95,6 @@ def outsiders_answer(
     return services.decide(pause.pk, Answer(action, Via.LINK, **fields), by=by)
 
 
-# -- what they are told and see
-# --------------------------------------------------------------------------------------------------
-
-
 def test_whoever_holds_the_link_answers_under_the_address_it_was_sent_to(wanted):
     """§5 outbound, S3-28: nobody logs in; the run goes on with what came."""
     order = wanted()
@@ -174,10 +170,6 @@ def test_where_the_rules_alone_name_them_they_see_the_question_itself(order_that
     page = browser().get(link_to()).content.decode()
     assert "IBAN of the supplier?" in page and "Internal notes" in page and 'value="reject"' in page
     assert "12 %" not in page and "Pays." not in page
-
-
-# -- what is refused
-# --------------------------------------------------------------------------------------------------
 
 
 def test_what_does_not_fit_leaves_the_question_open_and_is_said_at_the_field(wanted):
@@ -287,10 +279,6 @@ def test_an_address_that_is_not_asked_answers_nothing(wanted):
         outsiders_answer(pause, by=Outsider("somebody@else.example"))
 
 
-# -- the rules bind them too
-# --------------------------------------------------------------------------------------------------
-
-
 def test_what_is_of_high_risk_is_put_to_nobody_outside(wanted, order_that):
     """Not by a link either that was sent before the risk was seen."""
     with pytest.raises(ReviewInvalid):
@@ -360,10 +348,6 @@ def test_an_account_and_its_own_address_are_one_voice(wanted, ben):
     browser().post(link_to(), YES)
     with pytest.raises(policy.NotNow):
         services.decide(pause_of(order).pk, Answer("answer", Via.PAGE), by=ben)
-
-
-# -- where it is told
-# --------------------------------------------------------------------------------------------------
 
 
 def test_the_answer_from_outside_is_named_everywhere(wanted, api, ana, client):
@@ -463,10 +447,6 @@ def test_only_an_administrator_takes_their_answer_back(wanted, ana, admin_user):
     assert browser().post(link_to(), YES).status_code == 200, "asked again, they get another link"
 
 
-# -- whom a question may name
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "address",
     [
@@ -540,10 +520,6 @@ def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(
     }
     services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=ana)
     assert "/l/" not in browser(admin_user).get("/deliveries/").content.decode()
-
-
-# -- where the address comes from
-# -------------------------------------------------------------------------------------------------
 
 
 def test_an_address_that_the_rules_do_not_name_brings_data_and_approves_nothing(wanted):

@@ -283,8 +283,8 @@ def test_a_failing_mail_server_is_tried_again_later_and_given_up_in_the_end(
     monkeypatch.undo()
     settings.WAYSTATION_OUTBOUND_TRIES = 3
     dead = Delivery.objects.get(recipient=ben)
-    assert sending.again(dead)
-    assert not sending.again(dead)
+    assert sending.send_again(dead)
+    assert not sending.send_again(dead)
     relay()
     assert (to(), statuses()) == (["ben@example.org"], ["dead", "sent"])
 

@@ -10,7 +10,7 @@ import pytest
 
 from hitl.models import Decision
 from tests.conftest import drive, fresh, pause_of
-from tests.runs.contrib.houses import house as house
+from tests.extensions.booking.houses import house as house
 from tests.worlds.books import invoices
 from tests.worlds.books.booking import sent, state_of
 from tests.worlds.mailing import relay

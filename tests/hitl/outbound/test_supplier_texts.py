@@ -6,11 +6,11 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from runs.contrib.booking.letters import LETTERS
+from extensions.booking.letters import LETTERS
 from runs.models import Pause, StepTemplate
 from runs.workflows import letters
 from tests.conftest import pause_of
-from tests.runs.contrib.houses import house as house
+from tests.extensions.booking.houses import house as house
 from tests.worlds.books import invoices
 from tests.worlds.books.booking import House
 

@@ -182,7 +182,7 @@ def test_a_receiver_that_moved_inside_since_is_not_called(make_order, hook, rece
 def test_a_secret_is_changed_without_a_gap(make_order, hook, receiver):
     """Both are signed with for a day, then the new one alone."""
     endpoint, old = hook
-    new = endpoints.new_secret(endpoint)
+    new = endpoints.rotate_secret(endpoint)
     drive(make_order())
     relay()
     headers, body = receiver.got[0]

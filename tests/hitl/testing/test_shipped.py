@@ -4,9 +4,9 @@ work.
 
 from __future__ import annotations
 
+from extensions.booking import ledger
+from extensions.booking.samples import make_samples
 from hitl.testing import Engine, play, replays, survives_every_crash
-from runs.contrib.booking import ledger
-from runs.contrib.booking.samples import make_samples
 from tests.worlds.books import invoices
 from tests.worlds.books.booking import sent
 from tests.worlds.repositories import UNTIDY, git, make_repository

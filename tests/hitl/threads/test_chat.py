@@ -147,7 +147,7 @@ def test_while_a_run_works_the_page_says_processing_and_takes_no_input(page, thr
         (EventKind.STREAMING_CHUNK, {"content": "rch</div>"}),
     )
     shown = text(page.get(url(thread)))
-    assert re.search(r"Processing\.\.\. <span>\(Loop 1\)</span>", shown)
+    assert re.search(r"Processing\.\.\.\s+<span>\(Loop 1\)</span>", shown)
     assert "Let me **search&lt;/div&gt;" in shown
     assert "Running" in shown.split('data-call="c9"')[1].split("</details>")[0]
     assert "Loop 1 of 5" in shown
@@ -207,7 +207,7 @@ def test_what_it_cost_is_shown_by_loop_run_and_thread_with_what_is_left(page, th
         run.pk,
         [(EventKind.LOG, {**told, "left": {"total_tokens": 800, "cost": 0.04, "tool_calls": 3}})],
     )
-    shown = text(page.get(url(thread)))
+    shown = re.sub(r">\s+<", "><", text(page.get(url(thread))))
     assert "<dt>Loop 1</dt><dd>1,200 tokens, 0.0100 USD</dd>" in shown
     assert "<dt>This thread</dt><dd>5,200 tokens, 0.0100 USD</dd>" in shown
     assert "left: 800 tokens, 0.0400 USD, 3 tool calls" in shown

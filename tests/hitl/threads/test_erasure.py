@@ -358,10 +358,6 @@ def test_erasures_are_listed_and_cannot_be_changed(ended):
     )
 
 
-# -- over REST
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def eraser(api, ana):
     ana.user_permissions.add(Permission.objects.get(codename="erase_thread"))

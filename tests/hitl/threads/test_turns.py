@@ -20,6 +20,7 @@ from runs.models import Pause, Run
 from runs.services import InputInvalid
 from runs.threads import turns as turns
 from runs.threads.turns import NothingToResume, ThreadBusy, Turn
+from tests.worlds.steps import on_code
 from tests.worlds.talking_threads import FAIL, RAN, drive, head_of, say, state_of, texts
 from tests.worlds.talking_threads import give as give
 from tests.worlds.talking_threads import thread as thread
@@ -315,7 +316,7 @@ def test_what_cannot_be_meant_is_refused_by_its_field(give, thread, subtests):
         ({"checkpoint_id": ids.new()}, "checkpoint_id"),
         ({"state": {}, "input": {}}, "state"),
         ({"input": {"x": float("nan")}}, "input"),
-        ({"input": {}, "template": "repo-tidy"}, "template"),
+        ({"input": {}, "template": on_code()}, "template"),
     ]
     for turn, field in cases:
         with subtests.test(ascii(turn)[:60]):

@@ -20,7 +20,7 @@ from hitl.forms.pages import MessageForm
 from hitl.models import Decision
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
-from tests.runs.contrib.houses import house as house
+from tests.extensions.booking.houses import house as house
 from tests.worlds.books import invoices
 from tests.worlds.books.booking import sent, state_of
 from tests.worlds.books.writer import to_cii, to_pdf, to_ubl

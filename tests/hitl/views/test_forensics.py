@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from checkpoints import ids, lineage, store
 from checkpoints.admin import lists
-from checkpoints.admin.checkpoints import ReadOnlyAdmin
+from checkpoints.admin.base import ReadOnlyAdmin
 from checkpoints.events import log
 from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread

@@ -27,6 +27,7 @@ from tests.hitl.views.order_pages import (
 )
 from tests.worlds.repositories import make_repository
 from tests.worlds.scripted_step import order_that as order_that
+from tests.worlds.steps import on_code
 
 pytestmark = pytest.mark.django_db
 
@@ -116,7 +117,7 @@ def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept
         with subtests.test(ascii(place)[:60]):
             response = page.post(
                 "/work-orders/new",
-                {"template": "repo-tidy", "repository_url": place, "request": "Do this"},
+                {"template": on_code(), "repository_url": place, "request": "Do this"},
             )
             shown = text(response)
             assert response.status_code == 422
@@ -139,7 +140,7 @@ def test_what_is_missing_or_too_much_is_said_on_the_form(page, templates, subtes
         {"input.rules": "\x00"},
     ]:
         with subtests.test(ascii(fields)[:60]):
-            response = page.post("/work-orders/new", {"template": "repo-tidy", **fields})
+            response = page.post("/work-orders/new", {"template": on_code(), **fields})
             assert response.status_code == 422
             assert 'class="errorlist"' in text(response)
             assert not WorkOrder.objects.exists()
@@ -147,7 +148,7 @@ def test_what_is_missing_or_too_much_is_said_on_the_form(page, templates, subtes
 
 def test_an_order_on_a_real_repository_is_made(page, templates, tmp_path):
     folder = make_repository(tmp_path / "repository", {"a.py": "import os\n"})
-    page.post("/work-orders/new", {"template": "repo-tidy", "repository_url": str(folder)})
+    page.post("/work-orders/new", {"template": on_code(), "repository_url": str(folder)})
     assert WorkOrder.objects.get().repository_url == str(folder)
 
 
@@ -371,7 +372,7 @@ def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
 def test_the_form_shows_what_was_typed_and_runs_none_of_it(page, templates):
     for attack in ATTACKS:
         fields = {
-            "template": "repo-tidy",
+            "template": on_code(),
             "title": attack,
             "request": attack,
             "repository_url": attack,

@@ -14,9 +14,9 @@ import pytest
 from checkpoints.database import clock
 from checkpoints.database.clock import FromNow
 from checkpoints.database.people import User
+from extensions.mcp.door.server import TOOLS
 from hitl.decisions import services
 from hitl.decisions.services import Answer
-from hitl.doors.mcp.server import TOOLS
 from hitl.models import ApiToken, Decision, Via, Wait
 from hitl.wait_gate import requests, waits
 from hitl.wait_gate.requests import Audience

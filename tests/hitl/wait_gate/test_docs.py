@@ -14,6 +14,7 @@ from django.test import Client
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, InboundSource, Via
+from hitl.outbound.signatures import new_secret
 from runs.models import Pause
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +50,7 @@ def test_the_examples_do_what_they_say(ana, ben, team, monkeypatch, settings):
     client, ask, go_on, signing, send, primitives = BLOCKS
     # as the page says of mail to people without an account
     settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
-    secret = InboundSource.new_secret()
+    secret = new_secret()
     InboundSource.objects.create(name="crm", user=ana, secrets=[secret])
     monkeypatch.setenv("WAYSTATION_URL", "http://localhost")
     monkeypatch.setenv("WAYSTATION_TOKEN", ApiToken.make(ana, name="engine")[1])

@@ -406,10 +406,6 @@ def test_a_step_at_work_gets_its_answer_kept_too(order, ana):
     assert fresh(order).status == "pending"
 
 
-# -- verdicts
-# --------------------------------------------------------------------------------------------------
-
-
 def test_a_verdict_on_what_nobody_has_seen_is_refused_at_every_route(order, ana, api):
     """It closed a question 144 ms after it opened."""
     routes = {

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from extensions.langgraph.api.values import values_of
 from hitl.decisions import services
 from hitl.decisions.services import Answer
-from hitl.doors.langgraph.values import values_of
 from hitl.models import Decision, Via
 from runs.agents.tools import find, registry, tool
 from tests.databases.whole import file_database as file_database

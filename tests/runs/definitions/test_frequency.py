@@ -393,7 +393,7 @@ def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, 
         runs.retry(order.pk, by=ana)
     with pytest.raises(NothingToFork, match="keeps no checkpoints"):
         runs.fork(head_of(order).pk, by=ana, reason="again")
-    again = fresh(resubmit.again(order.pk, by=ana))
+    again = fresh(resubmit.ask_again(order.pk, by=ana))
     DOES["step"] = looping(1)
     assert drive(again).status == "completed"
     assert broken() == []

@@ -8,12 +8,14 @@ import sys
 import threading
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
-from runs import env
+from checkpoints import extension
+from runs import defaults
 from runs.definitions import loading
 from runs.workflows import registry
 from tests.databases import copies
@@ -63,16 +65,27 @@ def folder(tmp_path, monkeypatch, settings):
             del sys.modules[name]
 
 
-def test_plus_adds_to_what_is_shipped(monkeypatch):
+@pytest.mark.parametrize(
+    ("named", "others"),
+    [
+        (["+"], ["a", "b", "c"]),
+        (["+letters", "~/flows"], ["a", "b", "c", "letters", "~/flows"]),
+        (["+", "letters"], ["a", "b", "c", "letters"]),
+        (("letters", "~/flows"), ["letters", "~/flows"]),
+        ([], []),
+    ],
+)
+def test_plus_adds_to_what_the_extensions_declare(monkeypatch, settings, named, others):
     """A module of one's own took the names of all that is shipped beside it."""
+    apps = [SimpleNamespace(workflows=("a", "b")), SimpleNamespace(workflows=("c",))]
+    monkeypatch.setattr(extension, "installed", lambda: apps)
+    settings.WAYSTATION_WORKFLOWS = named
+    assert loading.entries() == others
 
-    def read(value):
-        monkeypatch.setenv("W", value)
-        return env.workflows("W", "a,b")
 
-    assert read("") == ["a", "b"]
-    assert read("letters, ~/flows") == ["letters", "~/flows"]
-    assert read("+letters,~/flows") == ["a", "b", "letters", "~/flows"]
+def test_without_a_value_it_is_what_the_extensions_declare():
+    assert defaults.WAYSTATION_WORKFLOWS == ["+"]
+    assert "extensions.booking.templates" in loading.entries()
 
 
 def test_each_module_and_package_of_a_folder_is_loaded(folder):

@@ -5,13 +5,15 @@ is there.
 from __future__ import annotations
 
 import json
+import sys
+from types import ModuleType
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
 from runs import definitions, services
-from runs.contrib.repo_tidy import templates
 from runs.definitions import shipped
 from runs.models import Template
 from tests.hitl.forms.controls import form_of
@@ -153,11 +155,13 @@ def test_the_admin_shows_it_at_the_field(author):
     assert definitions.current("writing").version == 1
 
 
-def test_the_shipped_loader_refuses_too(monkeypatch):
-    monkeypatch.setitem(
-        templates.TEMPLATES, "shipped-wrong", {"title": "Wrong", "steps": [MISSPELT, FINISH]}
-    )
-    with pytest.raises(shipped.Refused, match="Did you mean pause_after"):
+def test_the_loader_of_declared_workflows_refuses_too(monkeypatch, settings):
+    declaring: Any = ModuleType("misspelt_flows")
+    declaring.__file__ = "misspelt_flows.py"
+    declaring.TEMPLATES = {"wrong": {"title": "Wrong", "steps": [MISSPELT, FINISH]}}
+    monkeypatch.setitem(sys.modules, "misspelt_flows", declaring)
+    settings.WAYSTATION_WORKFLOWS = ["misspelt_flows"]
+    with pytest.raises(shipped.TemplatesRefused, match="Did you mean pause_after"):
         shipped.load()
 
 

@@ -141,7 +141,9 @@ def test_what_cannot_be_saved_names_the_line_and_leaves_all_else_as_it_was(autho
     author()
     shipped.load()
     author(title="Store", more=", review={'reviewers': {'users': ['nobody']}}")
-    with pytest.raises(shipped.Refused, match=r"published.py, line 18: shop, steps.0.review.rev"):
+    with pytest.raises(
+        shipped.TemplatesRefused, match=r"published.py, line 18: shop, steps.0.review.rev"
+    ):
         shipped.load()
     shipped.load_or_say()
     assert "shop_published.py, line 18" in caplog.text and "'nobody'" in caplog.text

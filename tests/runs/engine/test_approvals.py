@@ -222,9 +222,6 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
     assert (outcome(drive(order)), len(house.ledger())) == (("completed", ""), 3)
 
 
-# -- of whichever step somebody approved last
-
-
 class Known:
     """The ledger of these tests."""
 

@@ -188,10 +188,7 @@ def test_a_question_of_the_step_that_nobody_can_approve_does_not_stand_for_its_r
 
     script(draft=back)
     run = play(flow(pause_after=True)).answer()
-    assert (run.question.title, PAID) == ("Waiting for an answer after Draft", [])
-
-
-# -- a step that may pass
+    assert (run.question.title, PAID) == ("Approve Draft?", [])
 
 
 PASSING = "the amount is under 200"
@@ -249,9 +246,6 @@ def test_a_pass_survives_every_crash(script):
     """It is one transaction with the question: nobody sees it open, nothing is passed twice."""
     script(draft=lambda state, context: Go(to="pay", report=SHOWN, pass_review="100 is under 200"))
     assert survives_every_crash(flow(pause_after=True, may_pass=PASSING)).crashes > 5
-
-
-# -- what an approval is
 
 
 @pytest.mark.parametrize(
@@ -379,9 +373,6 @@ def test_optional_takes_a_question_about_data_for_no_review(script):
     assert (play(flow()).answer().status, PAID) == ("completed", [100])
 
 
-# -- what the template is refused for when it is loaded
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("last", "words"),
@@ -406,9 +397,6 @@ def load(last, middle=approvals_wanted.first):
     for slug, kind in declared.step_templates.items():
         definitions.edit_step_template(slug, **kind)
     definitions.edit_template(declared.slug, **declared.template)
-
-
-# -- effects behind a review that rely on nothing
 
 
 def heedless(state, context):
@@ -436,7 +424,7 @@ def test_an_effect_that_needs_no_approval_says_so(script):
 def test_the_invariants_find_a_step_that_was_left_without_its_question(script, monkeypatch):
     from runs.workflows import sequence
 
-    def conclude(steps, name, outcome):  # as it was
+    def conclude(steps, name, outcome, **_):  # as it was
         return Go(update=outcome.update, to=outcome.to or "between")
 
     script(
@@ -451,9 +439,6 @@ def test_the_invariants_find_a_step_that_was_left_without_its_question(script, m
     )
     run = play(flow(pause_after=True))
     assert run.done and "left_without_its_question" in broken(run)
-
-
-# -- rules that a question narrows
 
 
 def narrowed(**rules):

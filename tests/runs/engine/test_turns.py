@@ -142,7 +142,7 @@ def test_an_order_that_is_asked_for_again_keeps_what_its_asker_may_give(ordered,
     order = ordered(ana)
     priorities.change(order.pk, 4, by=boss)
     services.cancel(order.pk, by=ana)
-    assert resubmit.again(order.pk, by=ana).priority == 0
+    assert resubmit.ask_again(order.pk, by=ana).priority == 0
 
 
 def test_the_database_keeps_priorities_in_their_range(ordered, ana):

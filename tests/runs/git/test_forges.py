@@ -182,9 +182,6 @@ def test_the_token_is_in_no_repr(place):
     assert requests.__name__  # the clients' own HTTP library is there, and imported by them alone
 
 
-# -- where forges are
-
-
 ALLOWED = ["https://api.github.com", "https://git.example.org:8443", "http://10.0.0.5:3000"]
 
 

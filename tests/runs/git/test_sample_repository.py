@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 from django.core.management.base import CommandError
 
-from runs.contrib.repo_tidy import steps
+from extensions.repo_tidy import steps
 from runs.git.samples import FolderInUse, make_sample
 from runs.git.sources import check_source
 from runs.management.commands.sample_repository import Command

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
+from extensions.coding.command import command
+from extensions.coding.steps import plan_together
 from hitl.rendering.markdown import render
-from runs.contrib.coding.command import command
-from runs.contrib.coding.steps import plan_together
 from runs.processes import process
 from runs.workflows.base import Go, StepFailed, Stopped
 from tests.runs.processes.desks import (

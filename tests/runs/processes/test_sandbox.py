@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from extensions.coding.command import command
 from runs import checks, env
-from runs.contrib.coding.command import command
 from runs.processes import sandbox
 from runs.workflows.base import Stopped
 from tests.runs.processes.desks import alive, hostile

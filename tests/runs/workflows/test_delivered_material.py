@@ -13,13 +13,13 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint
+from extensions.coding import agents
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
 from runs.agents.model.scripted import Wanted
-from runs.contrib.coding import agents
 from runs.engine.advance import advance
 from runs.models import Repository, WorkOrder
 from tests.conftest import fresh, head_of, pause_of

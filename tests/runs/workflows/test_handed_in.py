@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from runs.git.workspace import GitWorkspace
 from runs.workflows.base import Context, StepFailed
-from runs.contrib.coding.command import command
+from extensions.coding.command import command
 from tests.worlds.repositories import make_repository, never, order_for
 
 folder, told, kept = Path(sys.argv[1]), [], {}

@@ -138,7 +138,11 @@ def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
     """Issue 31, 1: killed, or without the server of its bodies, it took pages and workers down
     until somebody began it again by hand.
     """
+    ready.environment.pop("WAYSTATION_LANGGRAPH")  # which a demo serves by itself, near
     supervisor = ready.standalone("--demo").pid
+    assert ready.call("GET", "/langgraph/ok") == (200, {"ok": True})
+    brought = {"X-Forwarded-For": "192.0.2.7"}
+    assert ready.call("GET", "/langgraph/ok", headers=brought)[0] == 404
     order = printed(ready)[1]
     token = ready.manage("api_token", "reviewer").split()[-1]
     ready.paused(order, token, "awaiting_plan_approval")

@@ -11,11 +11,11 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from checkpoints import store
+from extensions.booking.samples import make_samples
+from extensions.einvoice.model import Invoice
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs.contrib.booking.samples import make_samples
-from runs.contrib.einvoice.model import Invoice
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.worlds.books.writer import to_ubl

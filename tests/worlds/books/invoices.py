@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from runs.contrib.einvoice.model import Invoice, InvoiceLine, Party
-from runs.contrib.einvoice.rules import line_net
-from runs.contrib.einvoice.sums import added_up
+from extensions.einvoice.model import Invoice, InvoiceLine, Party
+from extensions.einvoice.rules import line_net
+from extensions.einvoice.sums import added_up
 
 PROFILE = "urn:cen.eu:en16931:2017"
 BUYER = Party(

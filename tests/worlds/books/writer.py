@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
 
-from runs.contrib.einvoice import cii, ubl
-from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax, ThirdParty
+from extensions.einvoice import cii, ubl
+from extensions.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax, ThirdParty
 
 UBL = "urn:oasis:names:specification:ubl:schema:xsd:"
 for _prefix, _uri in {**ubl.NAMESPACES, **cii.NAMESPACES}.items():

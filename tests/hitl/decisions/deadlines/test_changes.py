@@ -35,10 +35,6 @@ def move(user, pause, until, reason="Ana is ill"):
     )
 
 
-# -- the deadline
-# --------------------------------------------------------------------------------------------------
-
-
 def test_a_deadline_is_moved_with_a_reason_and_everybody_sees_who_and_why(order, ben):
     """C21, PEERS: warn before it expires, and give more time."""
     pause = pause_of(order)
@@ -211,10 +207,6 @@ def test_a_program_reads_and_moves_it(order, ben, api):
     assert (order["status"], order["failure_code"]) == ("failed", "expired")
 
 
-# -- the own inbox
-# --------------------------------------------------------------------------------------------------
-
-
 def test_a_hidden_question_is_out_of_the_own_inbox_only_and_comes_back(asked, ana, ben):
     """F9: list, badge and socket agree; the deadline stays."""
     pause = pause_of(order := asked(deadline=FOUR))
@@ -265,10 +257,6 @@ def test_a_hidden_question_can_still_be_found_and_answered(order, ben):
     services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert kinds(order).count("approval_received") == 1
     assert not changes.snoozed(ben).exists()
-
-
-# -- the card
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

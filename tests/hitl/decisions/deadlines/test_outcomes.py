@@ -47,10 +47,6 @@ def fire(now):
     return outcomes.fire_due(now=now)
 
 
-# -- the row
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.both_databases
 def test_a_question_opens_with_its_times(asked):
     """S3-9, F13: the times are columns, and the checkpoint says when it is due."""
@@ -142,10 +138,6 @@ def broken(now=None):
     }
 
 
-# -- before the deadline
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.both_databases
 def test_reminders_come_in_time_and_once(asked, ana, ben):
     """P8: not a second early, once however often the sweep looks, and nothing else changes."""
@@ -211,10 +203,6 @@ def test_rules_without_a_deadline_remind_and_escalate_all_the_same(asked, zoe):
     fire(at(pause_of(order), 5))
     assert [one["what"] for one in updates(order)] == ["reminded", "escalated"]
     assert (pause_of(order).next_at, fire(at(pause_of(order), 10_000))) == (None, 0)
-
-
-# -- the deadline
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.both_databases
@@ -355,7 +343,7 @@ def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
         Pause.objects.update(stage=1)
     for act in (
         lambda: runs.expire(seen, now=at(pause, 4)),
-        lambda: closing.by_policy(seen, action="approve", feedback="", at=at(pause, 4)),
+        lambda: closing.decide_by_policy(seen, action="approve", feedback="", at=at(pause, 4)),
     ):
         with pytest.raises(PauseClosed):
             act()
@@ -490,10 +478,6 @@ def question_of_child():
     return Pause.objects.open().get()
 
 
-# -- many, and what goes wrong
-# --------------------------------------------------------------------------------------------------
-
-
 def test_one_question_whose_rules_fail_holds_up_no_other(asked, monkeypatch):
     """It is looked at again a minute later, not at once and for ever."""
     bad, good = asked(deadline=FOUR), asked(deadline=FOUR)
@@ -602,10 +586,6 @@ def test_the_sweep_is_on_the_timer_and_lets_what_is_due_act(
     with committing():
         order_rounds.apply()
     assert fresh(order).latest_run.status == "expired"
-
-
-# -- rules of the database, and of the invariants
-# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.both_databases

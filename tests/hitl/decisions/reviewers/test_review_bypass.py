@@ -167,10 +167,6 @@ def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
         )
 
 
-# -- on the record, by who has the right to it
-# -----------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def operator(ana):
     """Ana, with the right; nobody's rules name her."""
@@ -282,9 +278,6 @@ def test_true_is_another_state_than_1(reviewed, operator, ben):
     with pytest.raises(ReviewStands):
         services.fork(first.pk, by=operator, reason="now true", state={**state, "count": True})
 
-
-# -- in the admin
-# --------------------------------------------------------------------------------------------------
 
 DESK_RIGHTS = ("view_checkpoint", "change_checkpoint")
 

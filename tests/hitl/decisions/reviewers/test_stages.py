@@ -376,9 +376,6 @@ def test_a_turn_that_the_votes_do_not_give_is_found(ruled, people):
     assert "turn_of_nobody" in broken()
 
 
-# -- at the same moment
-
-
 @pytest.fixture
 def two_at_once(file_database, people):
     return people
@@ -411,9 +408,6 @@ def test_of_two_of_one_stage_at_once_one_counts(ruled, two_at_once):
     assert sorted(type(result).__name__ for result in results) == ["NotNow", "Vote"]
     assert (Pause.objects.get().approvals, fresh(order).status) == (1, "paused")
     assert broken() == {}
-
-
-# -- people without an account
 
 
 SUPPLIER = "supplier@example.org"

@@ -54,9 +54,6 @@ def people(team):
     return named
 
 
-# -- who opens the question
-
-
 def by_step(rules, ruled, ana) -> Pause:
     return pause_of(ruled(rules))
 
@@ -102,9 +99,6 @@ OPENERS: dict[str, Callable[..., Pause]] = {
     "another engine over REST": by_rest,
     "another engine in this process": in_process,
 }
-
-
-# -- where the answers come through: each gives the status, and the code of a refusal
 
 
 def rest_answer(pause, by, **given) -> tuple[int, str]:

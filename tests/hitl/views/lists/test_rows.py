@@ -14,9 +14,11 @@ from django.utils import timezone
 from hitl.decisions import claims
 from hitl.models import Decision
 from runs.models import Pause
+from runs.workflows.base import Go, Report
 from tests.conftest import drive, pause_of
 from tests.worlds.ruled_order import browser
 from tests.worlds.ruled_order import ruled as ruled
+from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
@@ -26,6 +28,12 @@ def row(client, pause, query=""):
     text = client.get(f"/{query}").content.decode()
     _, found, rest = text.partition(f'data-row="{pause.shown_id}"')
     return rest.partition("</li>")[0] if found else ""
+
+
+def asked(order_that, report, **options):
+    """What the template asks after a step that reports this."""
+    rules = {"pause_after": True, "pause_phase": "awaiting_anything", **options}
+    return pause_of(drive(order_that(lambda state, context: Go(report=report), **rules)))
 
 
 def test_a_plain_approval_is_given_in_its_row_and_bound_to_what_the_row_showed(
@@ -68,6 +76,57 @@ def test_what_wants_care_a_reason_or_data_is_answered_on_its_page(ruled, ana, be
     assert "data-row-answer" not in shown
     assert ">Review</a>" in shown
     assert ("High risk" in shown) == (review == {"risk": "high"})
+
+
+def test_a_row_says_what_is_decided(order_that, page):
+    """Before: "Waiting for an answer after Plan", eighty-four times."""
+    report = Report(
+        content="Refund **120 EUR** to Ana & Co.\n\nThe order came late.",
+        facts={"Amount": "120 EUR", "Customer": "Ana & Co", "Days": 12},
+    )
+    pause = asked(order_that, report, question="Refund {amount} to {customer}?")
+    shown = row(page, pause)
+    assert "Refund 120 EUR to Ana &amp; Co?</a>" in shown
+    assert '<p class="says" dir="auto">Refund 120 EUR to Ana &amp; Co.' in shown
+    assert "<span>Amount <b>120 EUR</b></span> <span>Customer <b>Ana &amp; Co</b></span>" in shown
+    assert "Days" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "report", "question", "says"),
+    [
+        ({}, {}, "Approve Anything?", "It is fine."),
+        ({}, {"title": "Refund Ana?"}, "Refund Ana?", "It is fine."),
+        ({"question": "Sure?"}, {"title": "Refund Ana?"}, "Sure?", "It is fine."),
+        ({}, {"summary": "120 EUR,  today"}, "Approve Anything?", "120 EUR, today"),
+    ],
+)
+def test_the_template_names_the_question_before_the_report_does(
+    order_that, options, report, question, says
+):
+    pause = asked(order_that, Report(content="It is fine.", **report), **options)
+    assert (pause.question, pause.summary) == (question, says)
+
+
+@pytest.mark.parametrize(
+    ("report", "brief"),
+    [
+        ({}, True),
+        ({"facts": {"a": 1, "b": 2}}, True),
+        ({"facts": {"a": 1, "b": 2, "c": 3}}, False),
+        ({"content": "It is fine. And more."}, False),
+        ({"content": "It is [fine](https://fine.example)."}, False),
+        ({"content": "It is fine.\n\nAnd more.", "summary": "It is fine."}, False),
+        ({"patch": "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"}, False),
+        ({"effects": ["Money is paid."]}, False),
+    ],
+)
+def test_a_row_takes_an_approval_only_where_it_shows_all_that_is_decided(
+    order_that, page, report, brief
+):
+    shown = row(page, asked(order_that, Report(**{"content": "It is fine."} | report)))
+    assert ("data-row-answer" in shown) == brief
+    assert ">Review</a>" in shown
 
 
 def test_a_row_says_when_its_time_is_over_soon(paused, page):
@@ -143,7 +202,7 @@ def test_what_was_not_answered_with_others_can_be_chosen_again(make_order, ruled
     chosen = [f"{pause.shown_id}:1" for pause in (first, high)]
     text = page.post("/several", {"pause": chosen, "action": "approve"}).content.decode()
     assert "1 of 2 answered" in text
-    assert "Look at the other again" in text
+    assert "Look at the other again" in " ".join(text.split())
     assert f'name="pause" value="{high.shown_id}"' in text
     assert f'name="pause" value="{first.shown_id}"' not in text
 

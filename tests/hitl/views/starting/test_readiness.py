@@ -85,17 +85,15 @@ def test_a_key_of_a_team_is_there_for_its_members_orders_alone(ana, zoe, team):
 
 
 def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch, tmp_path):
-    """A vendor without a key, a library, a graph, a tool, a step, a step template, a program's key,
+    """A vendor without a key, a library, a tool, a step, a step template, a program's key,
     any repository, and who writes code.
     """
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    settings.WAYSTATION_GRAPHS = {"mail": "shop.graphs:mail"}
     settings.WAYSTATION_CREDENTIALS_FROM_ENV = ["THE_WORKERS"]
     settings.WAYSTATION_COMMANDS = ["true"]
     settings.WAYSTATION_REPOSITORIES, settings.WAYSTATION_GIT_HOSTS = [tmp_path / "absent"], []
     template("vendor", {"model": "openai:a"})
     template("library", {"model": "anthropic:a", "credential": "THE_WORKERS"})
-    template("graph", {"graph": "mail", "input": {"a": "/b"}}, function="langgraph")
     template("tool", {"tools": ["clock"]})
     template("step", {}, function="deliver")
     template("gone", {})
@@ -109,7 +107,6 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
         {"command": ["true"], "stdin": True, "credentials": {"TOKEN": "THE_WORKERS"}},
         function="command",
     )
-    settings.WAYSTATION_GRAPHS = {}
     StepTemplate.objects.filter(slug="tool").update(config={"tools": ["crystal_ball"]})
     StepTemplate.objects.filter(slug="step").update(function="shop.closed")
     StepTemplate.objects.filter(slug="gone").delete()
@@ -126,7 +123,6 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
     assert found == {
         "vendor": "credential_missing",
         "library": "not_installed",
-        "graph": "graph_unavailable",
         "tool": "unknown_tool",
         "step": "step_unknown",
         "gone": "template_invalid",

@@ -21,6 +21,7 @@ from tests.doors.thread_page import waiting as waiting
 from tests.hitl.views.order_pages import text
 from tests.runs.engine.crews import work_off
 from tests.worlds.scripted_step import order_that
+from tests.worlds.steps import on_code
 from tests.worlds.talking_threads import FAIL, RAN, thread
 
 pytestmark = pytest.mark.django_db
@@ -101,6 +102,7 @@ def test_a_thread_takes_no_message_while_a_run_works_and_keeps_the_words(page, s
 
 
 def test_a_message_that_makes_no_sense_sends_nothing(page, thread, subtests):
+    on_code()
     before = rows()
     for fields in [
         {"text": ""},
@@ -108,7 +110,7 @@ def test_a_message_that_makes_no_sense_sends_nothing(page, thread, subtests):
         {"text": "a\x00", "template": "talk"},
         {"text": "x" * 20_001, "template": "talk"},
         {"text": "Hello"},
-        {"text": "Hello", "template": "repo-tidy"},
+        {"text": "Hello", "template": "on-code"},
         {"text": "Hello", "template": "nothing"},
     ]:
         with subtests.test(ascii(fields)[:60]):

@@ -28,6 +28,7 @@ from tests.hitl.views.order_pages import ATTACKS, dangerous, text
 from tests.hitl.views.order_pages import url as url_of_order
 from tests.runs.engine.crews import ASKING, PLAYS, asked, says, sub, work_off
 from tests.worlds.scripted_step import order_that
+from tests.worlds.steps import on_code
 from tests.worlds.talking_threads import drive, state_of, thread
 
 pytestmark = pytest.mark.django_db
@@ -81,9 +82,10 @@ def test_the_list_shows_threads_of_their_own_and_where_they_stand(page, waiting,
 
 
 def test_a_thread_that_has_not_run_offers_the_templates_that_need_no_repository(page, thread):
+    on_code()
     shown = text(page.get(url(thread)))
     assert '<option value="talk">' in shown
-    assert "repo-tidy" not in shown
+    assert "on-code" not in shown
     assert "A talk" in shown
 
 

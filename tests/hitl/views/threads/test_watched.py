@@ -56,7 +56,7 @@ def failed(make_order: Any, **more: Any) -> WorkOrder:
 
 def begun_again(make_order: Any, **more: Any) -> WorkOrder:
     order = failed(make_order, **more)
-    resubmit.again(order.pk, by=order.created_by)
+    resubmit.ask_again(order.pk, by=order.created_by)
     return order
 
 

@@ -13,11 +13,11 @@ from django.db import connection
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event
+from extensions.chat import templates as chat
 from hitl.models import Via
 from hitl.threads import messages as doors
 from runs import definitions
 from runs.agents import model
-from runs.contrib import chat
 from runs.models import Run
 from runs.security import ssrf
 from runs.threads import turns
@@ -249,10 +249,6 @@ def test_tokens_and_cost_are_told_per_loop_run_and_thread_with_what_is_left(
     assert told[-1]["thread"]["cost"] == pytest.approx(0.00048)
     assert told[-1]["limit"] == {"total_tokens": 1000, "cost": 1}
     assert told[-1]["left"]["total_tokens"] == 780
-
-
-# -- where an endpoint may be
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -11,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from runs.contrib.repo_tidy import steps
+from runs.workflows import deliver
 from runs.workflows.code.fingerprint import fingerprint
-from runs.workflows.registry import find
 
 STEP = '''
 """A step in three modules."""
@@ -119,8 +119,11 @@ def of(tmp_path, monkeypatch):
     forget()
 
 
+MADE = {"stepping", "moved", "moved_unsaid", "asking", "moved_asking"}
+
+
 def forget():
-    for name in [name for name in sys.modules if name.partition(".")[0] == "stepping"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in MADE]:
         del sys.modules[name]
 
 
@@ -240,9 +243,9 @@ def test_annotations_of_functions_do_not_count_where_python_evaluates_them(of):
 
 def test_another_process_and_another_hash_seed_come_to_the_same():
     code = (
-        "from runs.contrib.repo_tidy import steps; "
+        "from runs.workflows import deliver; "
         "from runs.workflows.code import fingerprint as f; "
-        "print(f.fingerprint(steps.plan))"
+        "print(f.fingerprint(deliver.deliver))"
     )
     found = subprocess.run(
         [sys.executable, "-c", code],
@@ -250,14 +253,31 @@ def test_another_process_and_another_hash_seed_come_to_the_same():
         capture_output=True,
         check=True,
     ).stdout
-    assert found == f"{fingerprint(steps.plan)}\n".encode()
+    assert found == f"{fingerprint(deliver.deliver)}\n".encode()
 
 
-def test_the_shipped_steps_differ():
-    shipped = [
-        fingerprint(find(f"repo_tidy.{name}")) for name in ("plan", "execute", "review", "deliver")
-    ]
-    assert len({*shipped, ""}) == 5
+def test_a_package_that_moved_and_says_where_it_stood_keeps_its_digests(of, tmp_path):
+    """Runs that waited while what we ship moved were told that all their code had changed; under
+    `on_change: hold` they waited for an operator.
+    """
+    before = of()
+    where = "\n__formerly__ = 'stepping'\n"
+    for moved in ("moved", "moved_unsaid"):
+        shutil.copytree(tmp_path / "stepping", tmp_path / moved)
+        for path in (tmp_path / moved).glob("*.py"):
+            path.write_text(path.read_text().replace("from stepping", f"from {moved}"))
+    (tmp_path / "moved" / "__init__.py").write_text(where)
+    found = [importlib.import_module(f"{name}.step").step for name in ("moved", "moved_unsaid")]
+    assert fingerprint(found[0]) == before != fingerprint(found[1])
+    # what stands in another package counts by its name, and that has moved with it
+    (tmp_path / "asking.py").write_text(
+        "from stepping.shop import price\n\n\ndef ask():\n    price(1)\n"
+    )
+    (tmp_path / "moved_asking.py").write_text(
+        "__formerly__ = 'asking'\nfrom moved.shop import price\n\n\ndef ask():\n    price(1)\n"
+    )
+    asking = [importlib.import_module(name).ask for name in ("asking", "moved_asking")]
+    assert fingerprint(asking[0]) == fingerprint(asking[1])
 
 
 def test_a_function_inside_another_counts_with_all_of_it(of):

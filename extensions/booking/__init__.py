@@ -1,0 +1,3 @@
+"""smart-booking: an e-invoice is read, checked, matched and booked."""
+
+__formerly__ = "runs.contrib.booking"

@@ -1,0 +1,1 @@
+"""What `manage.py` offers of this app."""

@@ -1,0 +1,22 @@
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from checkpoints.checks import OURS
+from extensions.booking.samples import make_samples
+
+
+class Command(BaseCommand):
+    help = (
+        "Write sample books and e-invoices to try smart-booking on; prints the invoices' paths. "
+        "What is there stays."
+    )
+    requires_system_checks = OURS
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for path in make_samples(
+            Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"
+        ):
+            self.stdout.write(str(path))

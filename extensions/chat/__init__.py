@@ -1,0 +1,1 @@
+"""`chat-agent`: one agent on a thread."""

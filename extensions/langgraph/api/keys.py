@@ -1,0 +1,101 @@
+"""`Idempotency-Key`: what a request begins or answers is begun or answered once. Sent again, the
+request gets the same run, as it stands then, or the same stream from its beginning.
+
+The key is used up in the transaction that writes, as for the REST API (`hitl.http.idempotency`),
+with which it shares its rows. A refusal leaves it free.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Callable
+
+from checkpoints.database import clock
+from checkpoints.models import Thread
+from checkpoints.models.fields import Locked
+from checkpoints.state import codec
+from extensions.langgraph.api import threads
+from extensions.langgraph.api.calls import Call
+from hitl.decisions.services import NotFound
+from hitl.http.idempotency import HEADER, LONGEST, ClaimedKey
+from hitl.live.pump import StreamRefused
+from hitl.models import IdempotencyKey, idempotency
+from runs import keyed
+
+NAME = HEADER.lower()
+"""Of the header, as calls have it."""
+WORKING = dt.timedelta(minutes=1)
+"""How long the first request may take; then its answer is lost."""
+Begun = tuple[uuid.UUID, uuid.UUID]
+"""The thread, and the wire run; of what is no run its thread once more."""
+
+
+def once(call: Call, act: Callable[[], Begun]) -> Begun:
+    """What `act` begins, or what the first request with this key began.
+
+    Raises StreamRefused, NotFound where the caller sees that no more, and as `act`.
+    """
+    key = call.headers.get(NAME)
+    if key is None:
+        return act()
+    if not 0 < len(key) <= LONGEST or not key.isprintable():
+        raise StreamRefused(
+            400,
+            "idempotency_key_invalid",
+            f"{HEADER} has 1 to {LONGEST} printable characters; nothing was done.",
+        )
+    digest = codec.digest(codec.encode([dict(call.names), dict(call.query), call.data]))
+    row = idempotency.find(call.by, key)
+    if row is not None:
+        return _again(call, row, digest)
+    claim = ClaimedKey(call.by, key, digest)
+    try:
+        with keyed.at_work(claim):
+            begun = act()
+    except keyed.KeyTaken:
+        row = idempotency.find(call.by, key)
+        if row is None:
+            raise
+        return _again(call, row, digest)
+    _keep(claim, begun)
+    return begun
+
+
+def _keep(claim: ClaimedKey, begun: Begun) -> None:
+    thread, run = begun
+    claim.mine.update(
+        status=200,
+        kept=IdempotencyKey.Kept.WHOLE,
+        body=json.dumps([str(thread), str(run)]).encode(),
+        content_type="application/json",
+        about=Thread(pk=thread).shown_id,
+    )
+
+
+def _again(call: Call, row: IdempotencyKey, digest: str) -> Begun:
+    if row.request_digest != digest:
+        raise StreamRefused(
+            422,
+            "idempotency_key_reused",
+            "This key was sent with another request before. Nothing was done; use a new key for "
+            "a new request.",
+        )
+    if row.status is None and clock.now() < row.made_at + WORKING:
+        raise StreamRefused(
+            409,
+            "idempotency_in_progress",
+            "The first request with this key is still worked on. Ask again in a second.",
+        )
+    if row.kept != IdempotencyKey.Kept.WHOLE or isinstance(row.body, Locked):
+        raise StreamRefused(
+            409,
+            "idempotency_answer_not_kept",
+            "The first request with this key was carried out, and its answer was lost. Nothing "
+            "was done twice: look at the thread's runs.",
+        )
+    thread, run = map(uuid.UUID, json.loads(bytes(row.body)))
+    if not threads.sees(call, thread):
+        raise NotFound("There is no such thread.")
+    return thread, run

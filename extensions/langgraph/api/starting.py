@@ -1,0 +1,312 @@
+"""Starting a run, answering what a thread asks, ending both."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from checkpoints.models import Thread, WhenBusy
+from extensions.langgraph.api import assistants, interrupts, keys, replies, segments, threads
+from extensions.langgraph.api.calls import Call, Given, invalid, key_of
+from extensions.langgraph.api.segments import Segment
+from hitl.decisions.services import (
+    AlreadyAnswered,
+    NotFound,
+    NotPaused,
+    SeveralQuestions,
+    answered_before,
+    decide_all,
+    end_run,
+)
+from hitl.live.pump import StreamRefused
+from hitl.models import LangGraphRun
+from hitl.outbound.links import absolute
+from hitl.rendering.links import place_of
+from hitl.threads import messages
+from runs import keyed
+from runs.models import Pause, Run, Template
+from runs.security import scopes
+from runs.threads.turns import Turn
+from runs.workflows import schemas
+
+REASON = "LangGraph client"
+NOT_ASKED = (AlreadyAnswered, NotPaused)
+"""What an answer meets to a question that is not, or no longer, asked."""
+END = "__end__"
+BUSY = {
+    "reject": WhenBusy.REFUSE,
+    "enqueue": WhenBusy.QUEUE,
+    "interrupt": WhenBusy.INTERRUPT,
+}
+MODES = frozenset(
+    {
+        *("values", "updates", "checkpoints", "tasks", "debug", "custom", "messages-tuple"),
+        "events",
+    }
+)
+
+
+class Command(Given):
+    resume: Any = None
+    goto: Any = None
+    update: Any = None
+
+
+class RunIn(Given):
+    assistant_id: str = ""
+    input: Any = None
+    command: Command | None = None
+    metadata: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    stream_mode: str | list[str] = "values"
+    stream_subgraphs: bool = False
+    stream_resumable: bool = True
+    durability: str = ""
+    checkpoint: dict[str, Any] = {}
+    checkpoint_id: str = ""
+    interrupt_before: str | list[str] = []
+    interrupt_after: str | list[str] = []
+    multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
+    if_not_exists: Literal["create", "reject"] = "reject"
+    on_disconnect: Literal["cancel", "continue"] = "continue"
+    on_completion: Literal["delete", "keep"] = "keep"
+    checkpoint_during: bool = True
+    after_seconds: float = 0
+    webhook: str = ""
+
+    @property
+    def modes(self) -> frozenset[str]:
+        given = [self.stream_mode] if isinstance(self.stream_mode, str) else self.stream_mode
+        return frozenset(given)
+
+
+def read(call: Call) -> RunIn:
+    """The body of a new run. Raises StreamRefused where it asks for what this door has not."""
+    given = call.body(RunIn)
+    for name, why in {
+        "webhook": "deliveries of this server are set up by its people",
+        "after_seconds": "use a schedule",
+    }.items():
+        if getattr(given, name):
+            raise invalid(f"{name}: not here; {why}.")
+    if given.on_completion == "delete":
+        raise invalid("on_completion: a record is kept here; send keep.")
+    if given.multitask_strategy == "rollback":
+        raise invalid("multitask_strategy: a record is never rolled back; send interrupt.")
+    if unknown := sorted(given.modes - MODES):
+        raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
+    ignored = {"recursion_limit", "configurable", "tags"}
+    if unknown := sorted(set(given.config) - ignored):
+        raise invalid(f"config: {unknown[0][:60]} has no effect here.")
+    settings = given.config.get("configurable") or {}
+    if not isinstance(settings, Mapping) or set(settings) - {"thread_id", "checkpoint_id"}:
+        raise invalid("config.configurable: templates are configured by this server's people.")
+    return given
+
+
+def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
+    """Start a run, or answer what the thread asks. Raises as `messages.say` and `decide`."""
+    given = read(call)
+    command = given.command or Command()
+    if command.update is not None or command.goto not in {None, END}:
+        raise invalid("command: only resume, and goto __end__, are taken here.")
+    if given.command is not None and given.input:  # hooks send an empty one along
+        raise invalid("Send input or a command, not both.")
+
+    def act() -> keys.Begun:
+        thread = _thread(call, given)
+        if command.goto == END:
+            wire = end(call, thread).wire_id
+        elif given.command is not None:
+            wire = answer(call, thread, command.resume, shown=_place(thread, given))
+        else:
+            wire = _start(call, thread, given)
+        note(thread, wire, given.metadata)
+        return thread.pk, wire
+
+    thread_id, wire = keys.once(call, act)
+    return threads.by_key(call, thread_id), segments.find(thread_id, wire), given
+
+
+def _place(thread: Thread, given: RunIn) -> str:
+    """The checkpoint that a page shows, "" where none is named.
+
+    Raises StreamRefused where it is not the thread's newest any more.
+    """
+    place = str(given.checkpoint_id or given.checkpoint.get("checkpoint_id") or "")
+    is_past = place and key_of(place, "checkpoint_id") != thread.head_id
+    if is_past and messages.open_on(thread.pk):  # else it hears who answered
+        raise StreamRefused(
+            409, "stale", "Nothing was decided: this thread has gone on since. Look again."
+        )
+    return place
+
+
+def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> None:
+    """Keep what a client says of its run."""
+    if metadata:
+        LangGraphRun.objects.update_or_create(
+            wire_id=wire_id, defaults={"thread": thread, "metadata": dict(metadata)}
+        )
+
+
+def _thread(call: Call, given: RunIn) -> Thread:
+    """The thread of a new run. One that is made for it uses no request's key up."""
+    with keyed.at_work(None):
+        return _found_or_made(call, given)
+
+
+def _found_or_made(call: Call, given: RunIn) -> Thread:
+    if "thread_id" not in call.names:
+        return threads.made(call, None, {}, known=False)
+    try:
+        return threads.find(call)
+    except NotFound:
+        if given.if_not_exists == "reject":
+            raise
+    return threads.made(call, call.key("thread_id"), {}, known=True)
+
+
+def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
+    template = assistants.find(call, given.assistant_id)
+    strategy = BUSY[given.multitask_strategy]
+    asked = messages.open_on(thread.pk)
+    if asked and strategy != WhenBusy.INTERRUPT:
+        raise StreamRefused(
+            409,
+            "run_live",
+            "This thread asks a question, which a message never answers by accident: answer it "
+            "with command.resume, or send multitask_strategy interrupt.",
+        )
+    settings = given.config.get("configurable") or {}
+    place = (
+        given.checkpoint_id
+        or given.checkpoint.get("checkpoint_id")
+        or settings.get("checkpoint_id")
+        or ""
+    )
+    key = key_of(place, "checkpoint_id") if place else None
+    if key == thread.head_id and given.input:
+        key = None  # a page names what it shows: a message follows that anyhow
+    turn = Turn(
+        template=template.slug,
+        input=_input(template, given.input),
+        checkpoint_id=key,
+        interrupt_before=_steps(template, given.interrupt_before),
+        interrupt_after=_steps(template, given.interrupt_after),
+        reason=REASON if key else "",
+    )
+    outcome = messages.say(
+        thread.pk,
+        turn,
+        by=call.by,
+        via=replies.VIA,
+        auto_resume_pending=False,
+        when_busy=strategy,
+    )
+    return outcome.queued.pk if outcome.queued is not None else outcome.run.pk
+
+
+def _steps(template: Template, given: str | list[str]) -> list[str]:
+    if given == "*":
+        return [str(step["name"]) for step in template.steps]
+    return [given] if isinstance(given, str) else given
+
+
+def _input(template: Template, given: Any) -> Mapping[str, Any] | None:
+    """What a client gives, as the template takes it: of a chat's messages the last person's."""
+    if isinstance(given, str):
+        given = {"input": given}
+    if given is not None and not isinstance(given, dict):
+        raise invalid("input is an object, a text, or null.")
+    takes = template.input_schema.get("properties", {}) if template.input_schema else {}
+    if given and "input" in takes and "messages" not in takes and set(given) == {"messages"}:
+        text = last_said(given["messages"])
+        if text is None:
+            raise invalid("input.messages: the last one is a person's, and has text.")
+        return {"input": text}
+    return dict(given) if given is not None else None
+
+
+def last_said(listed: Any) -> str | None:
+    """The text of the last message, where it is a person's."""
+    last = listed[-1] if isinstance(listed, list) and listed else listed
+    if isinstance(last, str):
+        return last
+    if not isinstance(last, dict) or last.get("type", last.get("role")) not in {"human", "user"}:
+        return None
+    content = last.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "\n".join(text for text in parts if isinstance(text, str))
+    return content if isinstance(content, str) and content else None
+
+
+def answer(call: Call, thread: Thread, value: Any, *, shown: str = "") -> uuid.UUID:
+    """Answer what a thread asks: one value, or one for each interrupt by its id, all or none.
+    Gives the id of the first answer.
+
+    Args:
+        shown: the checkpoint that a page shows, "" where that is not known.
+    """
+    scopes.check_answer()
+    pauses = messages.open_on(thread.pk)
+    if isinstance(value, dict) and _names_interrupts(value, pauses):
+        named = {interrupts.id_of(pause): pause for pause in pauses}
+        if unknown := sorted(set(value) - named.keys()):
+            raise _closed(thread, uuid.UUID(unknown[0]))
+        chosen = [(named[key], value[key]) for key in sorted(value)]
+    elif pauses:
+        pause = pauses[0] if len(pauses) == 1 else replies.meant(pauses, value)
+        if pause is None:
+            raise _unclear(pauses)
+        replies.check_shown(pause, value, on_page=bool(shown))
+        chosen = [(pause, value)]
+    else:
+        raise _closed(thread, None)
+    given = [(pause.pk, replies.answer_to(pause, one)) for pause, one in chosen]
+    return decide_all(given, by=call.by)[0].pk
+
+
+def _names_interrupts(value: Mapping[str, Any], pauses: Sequence[Pause]) -> bool:
+    """Whether its keys are ids of interrupts, and not fields that happen to be called so."""
+    if not value or not all(map(is_id, value)):
+        return False
+    asked = pauses[0].required_inputs if len(pauses) == 1 else None
+    return not asked or not set(value) <= schemas.declared(asked).keys()
+
+
+def is_id(key: Any) -> bool:
+    """Whether it has the form of an interrupt's id."""
+    return isinstance(key, str) and len(key) == 32 and set(key) <= set("0123456789abcdef")
+
+
+def _unclear(pauses: Sequence[Pause]) -> StreamRefused:
+    """As LangGraph, which resumes none of several interrupts by a value without an id."""
+    ids = ", ".join(f"{interrupts.id_of(pause)} ({pause.step})" for pause in pauses)
+    places = " ".join(absolute(place_of(pause)) for pause in pauses)
+    return StreamRefused(
+        409,
+        SeveralQuestions.code,
+        "Nothing was decided: this thread has several open questions, and the answer does not say "
+        f"which one it is to. Name interrupts in command.resume, as {{id: answer}}: {ids}. Or "
+        f"answer here: {places}",
+    )
+
+
+def _closed(thread: Thread, key: uuid.UUID | None) -> Exception:
+    """Who answered meanwhile, where somebody did."""
+    rows = Pause.objects.filter(run__thread=thread)
+    return answered_before(rows if key is None else rows.filter(pk=key)) or NotPaused(
+        "This thread asks no such question, so nothing was decided."
+    )
+
+
+def end(call: Call, thread: Thread) -> Segment:
+    """End what runs on a thread, its question with it. Raises as `end_run`."""
+    live = Run.objects.live().filter(thread=thread).first()
+    if live is None:
+        raise StreamRefused(409, "run_ended", "Nothing runs on this thread.")
+    end_run(live, by=call.by, via=replies.VIA, reason=REASON)
+    return segments.of_thread(thread.pk, enough=1)[0]

@@ -1,0 +1,1 @@
+"""MCP: the door `/mcp` for agents that ask people, and tools of other servers for agents inside."""

@@ -1,0 +1,112 @@
+"""Tokens of programs for operators: made and revoked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from checkpoints.admin.base import ConfirmedAdmin
+from checkpoints.admin.columns import display
+from checkpoints.database import clock
+from checkpoints.database.people import NAME, User
+from hitl.admin.base import person
+from hitl.models import ApiToken, is_service
+from hitl.models.people.tokens import SERVICE_SCOPES
+
+
+class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    class Meta:
+        model = ApiToken
+        fields = ("user", "name", "scope", "expires_at")
+
+    def clean(self) -> dict[str, Any]:
+        """Explain what the database demands of a token of no person."""
+        values: dict[str, Any] = super().clean() or {}
+        if is_service(values.get("user")):
+            if values.get("scope") not in SERVICE_SCOPES:
+                self.add_error("scope", _("A service account asks, orders and reads."))
+            if not values.get("expires_at"):
+                self.add_error("expires_at", _("A token of a service account ends."))
+        return values
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ConfirmedAdmin):
+    """Made and revoked, never edited. Its secret is shown once, when it is made."""
+
+    search_fields = ("name", f"user__{NAME}")
+    search_help_text = gettext_lazy("Words of the name or its user")
+    actions = ("revoke",)
+    list_display = ("name", "user", "scope", "standing", "created_at", "expires_at", "last_write")
+    list_select_related = ("user",)
+    fields = (
+        "user", "name", "scope", "expires_at", "created_at", "made_by", "replaces", "revoked_at",
+        "last_write",
+    )  # fmt: skip
+    form = ApiTokenForm
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("hitl.add_apitoken")
+
+    def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
+        return self.fields if obj else ("user", "name", "scope", "expires_at")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
+        return self.fields if obj else ()
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """A token acts as its user: only superusers make one for somebody else."""
+        users = User.objects.filter(is_active=True).order_by(NAME)
+        kwargs["queryset"] = (
+            users if person(request).is_superuser else users.filter(pk=person(request).pk)
+        )
+        kwargs["initial"] = request.user.pk
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        made, secret = ApiToken.make(**form.cleaned_data, made_by=person(request))
+        obj.pk = made.pk
+        self.message_user(
+            request,
+            _("The secret of %(name)s, shown only now: %(secret)s")
+            % {"name": made.name, "secret": secret},
+            messages.WARNING,
+        )
+
+    @display(description=gettext_lazy("last asked to change something"))
+    def last_write(self, token: ApiToken) -> dt.datetime | None:
+        return token.last_used_at  # reading leaves no trace in the database
+
+    @display(
+        description=gettext_lazy("standing"),
+        label={"valid": "success", "expired": "warning", "revoked": "danger"},
+    )
+    def standing(self, token: ApiToken) -> str:
+        if token.revoked_at:
+            return "revoked"
+        return "expired" if token.expires_at and token.expires_at <= clock.now() else "valid"
+
+    @admin.action(description=gettext_lazy("Revoke…"), permissions=["operate"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            description = _(
+                "Programs that use them are refused from now on. This cannot be undone."
+            )
+            return self.confirm(
+                request,
+                queryset,
+                action="revoke",
+                button=_("Revoke"),
+                title=_("Revoke these tokens?"),
+                words=description,
+            )
+        count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=clock.now())
+        self.message_user(request, _("%(count)s revoked.") % {"count": count}, messages.SUCCESS)
+        return None

@@ -1,1 +1,0 @@
-"""The workflows that ship with Waystation, written with the public SDK alone."""

@@ -1,0 +1,1 @@
+"""What is switched on beside the core, each at its real work."""

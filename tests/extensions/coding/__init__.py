@@ -1,0 +1,1 @@
+"""Coding orders, and the command line agents that they start."""

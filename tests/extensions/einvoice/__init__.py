@@ -1,0 +1,1 @@
+"""E-invoices: what is read, and what the rules say of it."""

@@ -1,0 +1,1 @@
+"""`repo-tidy`: what it reads, plans, changes and proves."""

@@ -1,1 +1,0 @@
-"""The workflows that we ship, each at its real work."""

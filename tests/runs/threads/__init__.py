@@ -1,0 +1,1 @@
+"""Threads: what is asked of them and of their runs."""
