@@ -336,7 +336,9 @@ def _stays(held: ClaimedRun, outcome: Result, ends: float) -> bool:
 
 def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> Then:
     if spans.tracing is not None:
-        spans.tracing.note("waystation.step.outcome", type(outcome).__name__.lower())
+        asks = isinstance(outcome, CheckedAsk)
+        name = "question" if asks else type(outcome).__name__.lower()  # the words of the wire
+        spans.tracing.note("waystation.step.outcome", name)
     match outcome:
         case Go():
             try:
