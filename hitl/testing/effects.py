@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from checkpoints.ids import ALPHABET
 from hitl.testing import moments
-from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.context import effects as engine_effects
 
 Watched = str | Callable[..., Any]
 """A function, or its dotted name."""
@@ -39,7 +39,7 @@ _NOT_THE_AUTHORS = tuple(
         *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
     )
 )
-_ONCE = ClaimedRun._recorded.__code__
+_ONCE = engine_effects._do_once.__code__
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ class Engine:
         alarm = _alarm(self.patience) if _may_ring() else nullcontext()
         if not _may_ring():  # then in a thread of its own
             seconds = min(seconds or self.patience, self.patience)
-        with alarm, moments.within(held.at):
+        with alarm, moments.within(held.progress.at):
             return _call_step(held, seconds, function)
 
     def _say(self, history: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Iterator[Any]:

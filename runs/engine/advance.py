@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 import traceback
 import uuid
+from enum import Enum, auto
 from functools import partial
 
 from django.db import DataError
@@ -33,7 +33,8 @@ from runs.engine import (
 )
 from runs.engine.body_processes import child as body_process
 from runs.engine.context import bodies, opening
-from runs.engine.context.claimed_run import ClaimedRun, loop_num
+from runs.engine.context.claimed_run import ClaimedRun, Progress, loop_num
+from runs.engine.context.watch import Watch
 from runs.engine.drafts import budget, state_shape
 from runs.engine.ending import Wake
 from runs.engine.questions import CheckedAsk
@@ -59,6 +60,17 @@ LONGEST_DELAY = 86_400.0
 """Seconds that somebody who refused may put a retry off."""
 
 
+class Then(Enum):
+    """What this worker does after a step."""
+
+    NEXT_STEP = auto()
+    """It goes on with the run."""
+    ANOTHER_TASK = auto()
+    """Its time slice is over: the run is pending again and wants another task."""
+    NOTHING = auto()
+    """The run waits or has ended."""
+
+
 def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     """Take steps of a run for about `budget` seconds; gives the runs that want a message now, each
     with the queue it is for.
@@ -68,11 +80,12 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     """
     ends, wake = time.monotonic() + budget, []
     while (held := _stretch(run_id, ends=ends)) is not None:
-        wake += held.wake
-        if not held.passed:
+        wake += held.progress.wake
+        passed = held.progress.passed
+        if not passed:
             break
-        if not _may_stay(ends) or held.passed != held.run.queue:
-            wake.append((run_id, held.passed))
+        if not _may_stay(ends) or passed != held.run.queue:
+            wake.append((run_id, passed))
             break
     return wake
 
@@ -89,34 +102,35 @@ def _stretch(run_id: uuid.UUID, *, ends: float) -> ClaimedRun | None:
     held = _read(run_id)
     if held is None or code_changes.hold(held):
         return None
-    ids = {"run_id": held.shown_id, "thread_id": held.shown_thread_id}
+    ids, claimed = {"run_id": held.shown_id, "thread_id": held.shown_thread_id}, False
     with lease.renewed(run_id), about.work(**ids, scrub=held.scrub):
         try:
-            if places.claim(held) if held.limited else record.claim(held):
+            claimed = places.claim(held) if held.limited else record.claim(held)
+            if claimed:
                 _work(held, ends=ends)
         except (LeaseLost, Stopped) as reason:
             logger.info("stopped work: %s", reason)
     if held.limited:
-        held.wake += places.let_go(held)
+        held.progress.wake_later(places.let_go(held, claimed=claimed))
     return held
 
 
 def _work(held: ClaimedRun, *, ends: float) -> None:
+    progress, head = held.progress, held.progress.head
     try:
-        held.state = store.load(held.head)
+        progress.load(store.load(head))
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start
         return record.fail_as_damaged(held, error)
-    if approvals.KEY in held.head.metadata:
-        approvals.settle(held)
-    if not held.at:  # the answer to a question after the last step
+    if approvals.KEY in head.metadata:
+        progress.settle(*approvals.settle(held.run, head))
+    if not progress.at:  # the answer to a question after the last step
         return record.complete_after_answer(held)
     if spans.tracing is not None:
-        held.trace = traces.enter(spans.tracing, held.run, held.head)
-    more = True
-    while more and not held.handed_back:
-        more = _take_step(held, ends=ends)
-    if more:
-        held.wake.append((held.run.pk, sequence.queue_of(held.steps, held.at)))
+        progress.enter(traces.enter(spans.tracing, held.run, head))
+    while (then := _take_step(held, ends=ends)) is Then.NEXT_STEP:
+        pass
+    if then is Then.ANOTHER_TASK:
+        progress.wake_later([(held.run.pk, sequence.queue_of(held.steps, progress.at))])
     return None
 
 
@@ -136,7 +150,7 @@ _claimable = Prepared(
 def _read(run_id: uuid.UUID) -> ClaimedRun | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
     run = next(iter(_claimable.get(run_id)), None)
-    return None if run is None else _as_claimed(run)
+    return None if run is None else _as_claimed(run, epoch=run.epoch + 1)
 
 
 def held(run_id: uuid.UUID, epoch: int) -> ClaimedRun | None:
@@ -146,45 +160,44 @@ def held(run_id: uuid.UUID, epoch: int) -> ClaimedRun | None:
         .select_related("thread__head", "work_order__repository")
         .first()
     )
-    return None if run is None else _as_claimed(run)
+    return None if run is None else _as_claimed(run, epoch=epoch)
 
 
-def _as_claimed(run: Run) -> ClaimedRun:
+def _as_claimed(run: Run, *, epoch: int) -> ClaimedRun:
     assert run.thread.head is not None  # written with the run
-    claimed = ClaimedRun(
+    return ClaimedRun(
         run=run,
-        epoch=run.epoch,
+        epoch=epoch,
         steps=run.frozen.steps,
+        reducers=run.frozen.reducers,
         order=run.work_order,
-        head=run.thread.head,
-        state={},
         limited=getattr(run, "limited", False),
+        progress=Progress(run, run.thread.head),
+        watch=Watch(run, epoch),
     )
-    claimed.reducers, claimed.thread_ident = run.frozen.reducers, threading.get_ident()
-    return claimed
 
 
-def _take_step(held: ClaimedRun, *, ends: float) -> bool:
-    """Run one step, or join its child runs, and record what it answered.
-
-    True when another step follows.
-    """
-    if spans.tracing is None or held.trace is None:
+def _take_step(held: ClaimedRun, *, ends: float) -> Then:
+    """Run one step, or join its child runs, and record what it answered."""
+    progress = held.progress
+    if spans.tracing is None or progress.trace is None:
         return _do_step(held, ends=ends)
-    loop = loop_num(held.head, held.at)
-    with traces.step(spans.tracing, held.trace, held.run, held.at, loop=loop):
+    loop, attempts = loop_num(progress.head, progress.at), progress.counts["attempts"]
+    with traces.step(
+        spans.tracing, progress.trace, held.run, progress.at, loop=loop, attempts=attempts
+    ):
         return _do_step(held, ends=ends)
 
 
-def _do_step(held: ClaimedRun, *, ends: float) -> bool:
-    if not held.joining:
+def _do_step(held: ClaimedRun, *, ends: float) -> Then:
+    if not held.progress.joining:
         code_changes.tell(held)
-    outcome = _join(held) if held.joining else _outcome(held)
+    outcome = _join(held) if held.progress.joining else _outcome(held)
     if outcome is None:
-        return False
+        return Then.NOTHING
     try:
         if not isinstance(outcome, Exception):
-            return _record(held, outcome, stay=_may_stay(ends))
+            return _record(held, outcome, stay=_stays(held, outcome, ends))
     except (
         codec.NotJson,
         reducers.MergeFailed,
@@ -194,21 +207,21 @@ def _do_step(held: ClaimedRun, *, ends: float) -> bool:
     ) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.fail(held, error)
-        return False
+        return Then.NOTHING
     except UNRECORDABLE as error:
         # the same answer would come from each worker that takes the run back
         logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
         record.fail(held, results.unrecordable(error))
-        return False
+        return Then.NOTHING
     step_failed(held, outcome)
-    return False
+    return Then.NOTHING
 
 
 def step_failed(held: ClaimedRun, error: Exception) -> None:
     """Try again later where the step's policy says so; else the run ends."""
-    step = next((step for step in held.steps if step["name"] == held.at), None)
-    retry = step.get("retry") if step and not held.joining else None
-    tries = held.run.attempts + 1
+    step = next((step for step in held.steps if step["name"] == held.progress.at), None)
+    retry = step.get("retry") if step and not held.progress.joining else None
+    tries = held.progress.counts["attempts"] + 1
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
         delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
@@ -220,7 +233,7 @@ def step_failed(held: ClaimedRun, error: Exception) -> None:
 
 
 def _frozen(held: ClaimedRun) -> FrozenStep:
-    return sequence.named(held.steps, held.at)
+    return sequence.named(held.steps, held.progress.at)
 
 
 def _outcome(held: ClaimedRun) -> Result | Exception:
@@ -231,16 +244,17 @@ def _outcome(held: ClaimedRun) -> Result | Exception:
         step = _frozen(held)
         if (
             interruptions.asks_before(held.run, step)
-            and held.head.metadata.get("cleared") != step["name"]
+            and held.progress.metadata.get("cleared") != step["name"]
         ):
             return interruptions.before(step)
-        held.passing_over = interruptions.skips(step, held.state) and not _must_ask(held, step)
-        if held.passing_over:
+        skips = interruptions.skips(step, held.progress.state) and not _must_ask(held, step)
+        held.progress.pass_over(skips)
+        if skips:
             return results.parse(held, interruptions.skip(held.steps, step))
         interruptions.guard_loops(
             step,
-            loop_num(held.head, step["name"]),
-            before=held.head.metadata.get("loops_before", {}),
+            loop_num(held.progress.head, step["name"]),
+            before=held.progress.metadata.get("loops_before", {}),
         )
     # a definition that cannot be followed ends its run, with words
     except (sequence.UnknownName, StepFailed, ValueError) as error:
@@ -252,7 +266,7 @@ def _must_ask(held: ClaimedRun, step: FrozenStep) -> bool:
     """Whether a condition passes over nothing here: a person edited the state that it looks at, and
     the step has review rules.
     """
-    return bool(held.head.metadata.get(approvals.EDITED)) and is_reviewed(step)
+    return bool(held.progress.metadata.get(approvals.EDITED)) and is_reviewed(step)
 
 
 def _join(held: ClaimedRun) -> Result | Exception | None:
@@ -275,7 +289,7 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     try:
         with body_process.watched(), opening.open_context(held, step) as opened:
             function = find(step["function"], step.get("function_version", 1))
-            body = partial(bodies.call, partial(function, held.state, opened))
+            body = partial(bodies.call, partial(function, held.progress.state, opened))
             outcome = time_limit.call(held, step.get("timeout"), body)
         answer = _conclude(held, step, held.scrub(outcome))
         return interruptions.after(held.run, step, results.parse(held, answer))
@@ -307,22 +321,32 @@ def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
     tracebacks.keep(held.run, step["name"], text)
 
 
-def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:
+def _stays(held: ClaimedRun, outcome: Result, ends: float) -> bool:
+    """Whether this worker goes on with the step that an answer leads to: it has time left, serves
+    its queue, and has its code.
+    """
+    if not isinstance(outcome, Go) or not _may_stay(ends):
+        return False
+    to = outcome.to or ""
+    same_queue = sequence.queue_of(held.steps, to) == sequence.queue_of(
+        held.steps, held.progress.at
+    )
+    return same_queue and not code_changes.reason_to_hold(held, to)
+
+
+def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> Then:
     if spans.tracing is not None:
-        spans.tracing.note("waystation.step.outcome", type(outcome).__name__.lower())
+        asks = isinstance(outcome, CheckedAsk)
+        name = "question" if asks else type(outcome).__name__.lower()  # the words of the wire
+        spans.tracing.note("waystation.step.outcome", name)
     match outcome:
-        case Go(to=to):
-            stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(
-                held.steps, held.at
-            )
-            stay = stay and not code_changes.reason_to_hold(held.run, held.steps, to or "")
+        case Go():
             try:
                 record.go(held, outcome, stay=stay)
             except record.Suspended as wish:
                 record.ask(held, interruptions.suspended(_frozen(held), outcome, by=wish.by))
-                return False
-            held.handed_back = not stay
-            return True
+            else:
+                return Then.NEXT_STEP if stay else Then.ANOTHER_TASK
         case Sleep():
             try:
                 record.sleep(held, outcome)
@@ -335,4 +359,4 @@ def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:
             record.ask(held, outcome)
         case Done():
             record.done(held, outcome)
-    return False
+    return Then.NOTHING

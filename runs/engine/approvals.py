@@ -14,7 +14,7 @@ nothing is passed over that has review rules, nor taken for what asks nobody.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from django.conf import settings
@@ -50,20 +50,29 @@ ATTEMPTS = 1_000
 """Runs that may lie between an answer and the run that acts on it."""
 
 
+class Progress(Protocol):
+    """`runs.engine.context.claimed_run.Progress`, as far as approvals are about it."""
+
+    approved: Mapping[str, DecisionRecord]
+    metadata: Mapping[str, Any]
+    written: tuple[Checkpoint, dict[str, Any]]
+
+    def rely_on(self, step: str, decision_id: str, material: str) -> None: ...
+
+    def go_unasked(self, steps: Iterable[str]) -> None: ...
+
+
 class Claimed(Protocol):
     """A run while a worker holds it, as far as approvals are about it
     (`runs.engine.context.claimed_run.ClaimedRun`).
     """
 
-    run: Run
-    head: Checkpoint
-    steps: list[FrozenStep]
-    approved: Mapping[str, DecisionRecord]
-    relied: dict[str, dict[str, str]]
-    unasked: set[str]
-
     @property
-    def written(self) -> tuple[Checkpoint, dict[str, Any]]: ...
+    def run(self) -> Run: ...
+    @property
+    def steps(self) -> list[FrozenStep]: ...
+    @property
+    def progress(self) -> Progress: ...
 
 
 def digest_of(material: Any) -> str:
@@ -287,16 +296,14 @@ def _edited(later: lineage.ChainLink, earlier: lineage.ChainLink) -> bool:
     return begins and later.digest != earlier.digest
 
 
-def settle(held: Claimed) -> None:
-    """Look up what the head names as approved, once when a run is claimed; what does not count is
-    no more named.
+def settle(run: Run, head: Checkpoint) -> tuple[dict[str, DecisionRecord], dict[str, str]]:
+    """Look up what the head of a run names as approved, once when it is claimed.
+
+    Gives what counts, and what stands under KEY from here on: "" for what does not.
     """
-    names = named(held.head.metadata)
-    held.approved = look_up(held.run, held.written[0], names)
-    held.head.metadata = {
-        **held.head.metadata,
-        KEY: {step: name if step in held.approved else "" for step, name in names.items()},
-    }
+    names = named(head.metadata)
+    approved = look_up(run, head, names)
+    return approved, {step: name if step in approved else "" for step, name in names.items()}
 
 
 def given(
@@ -322,10 +329,10 @@ def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
 
     What a state says of that is nothing.
     """
-    record = held.approved.get(step)
+    record = held.progress.approved.get(step)
     if record is None or not record.calls:
         return {}
-    held.relied[step] = {"decision": record.decision_id, "material": ""}
+    held.progress.rely_on(step, record.decision_id, "")
     return {
         name: {**call, "decision_id": record.decision_id}
         for name, call in record.decided_calls.items()
@@ -338,7 +345,7 @@ def require(
     """See `runs.workflows.base.RequireApproval`. `at` is the step that wants to know."""
     wanted = digest_of(material) if material is not None else ""
     steps = _pausing_before(held.steps, at) if of == "" else _steps_of(held.steps, of)
-    metadata, names = held.head.metadata, named(held.head.metadata)
+    metadata, names = held.progress.metadata, named(held.progress.metadata)
     if of == "":  # the last of them that was not passed over
         left = [step for step in steps if not _passed_over(metadata, step)]
         steps = [step for step in left if step["name"] in names][-1:] or left
@@ -346,7 +353,7 @@ def require(
     if not asked:
         return _without_answer(held, of, steps, optional=optional)
     # again, though it was at the claim: an effect follows
-    approved = look_up(held.run, held.written[0], asked)
+    approved = look_up(held.run, held.progress.written[0], asked)
     title = next(step["title"] for step in reversed(steps) if step["name"] in asked)
     if len(approved) < len(asked):
         raise StepFailed(
@@ -375,7 +382,7 @@ def require(
             "checkpoint of the answer.",
             code="content_changed",
         )
-    held.relied[record.step] = {"decision": record.decision_id, "material": wanted}
+    held.progress.rely_on(record.step, record.decision_id, wanted)
     return None
 
 
@@ -409,11 +416,11 @@ def _without_answer(
     """Go on where the template asks nobody and the step says that this is all right; else raise
     StepFailed.
     """
-    metadata = held.head.metadata
+    metadata = held.progress.metadata
     edited = metadata.get(EDITED) and any(map(review_rules.is_reviewed, steps))
     asks = [step for step in steps if step["pause_after"] and not _passed_over(metadata, step)]
     if optional and not edited and not asks:
-        held.unasked |= {step["name"] for step in steps} or {_name_of(of)}
+        held.progress.go_unasked([step["name"] for step in steps] or [_name_of(of)])
         return
     if asks or edited:
         title = (asks or steps)[-1]["title"]

@@ -71,7 +71,7 @@ def start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> None:
     """Record what the step did, start its children, and wait for them: the run holds nothing from
     here on.
     """
-    held.wake += _start(held, step, outcome)
+    held.progress.wake_later(_start(held, step, outcome))
 
 
 @transaction.atomic(durable=True)
@@ -84,7 +84,7 @@ def _start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> list[tuple[uu
         "on_failure": outcome.on_failure,
         "report": step_rows.kept_report(outcome.report) if outcome.report else None,
     }
-    checkpoint, state = step_rows.after_step(
+    checkpoint, state, warnings = step_rows.after_step(
         held,
         outcome.update,
         outcome.commit,
@@ -92,8 +92,8 @@ def _start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> list[tuple[uu
         next_step="",
         metadata={"gather": plan},
     )
-    done = (EventKind.STEP_COMPLETED, {"step": held.at})
-    facts = [*held.noted, done, created(checkpoint), _waiting(held, runs)]
+    done = (EventKind.STEP_COMPLETED, {"step": held.progress.at})
+    facts = [*warnings, done, created(checkpoint), _waiting(held, runs)]
     fields = {
         "status": PAUSED,
         "awaited": len(runs),
@@ -118,7 +118,7 @@ def _waiting(held: ClaimedRun, runs: Sequence[Run]) -> EventDraft:
     names = ", ".join(run.child_name for run in runs)
     return line(
         f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}",
-        held.at,
+        held.progress.at,
         code=GATHERS,
     )
 
@@ -198,11 +198,11 @@ def join(held: ClaimedRun) -> Go | None:
 
     Raises StepFailed where one failed that counts.
     """
-    plan = held.head.metadata["gather"]
+    plan = held.progress.metadata["gather"]
     if plan.get("again"):
         wake = _take_up(held, plan)
         if wake is not None:
-            held.wake += wake
+            held.progress.wake_later(wake)
             return None
     runs = _runs_of(plan)
     if plan["on_failure"] == "fail_fast":
@@ -240,7 +240,8 @@ def _joined(held: ClaimedRun, plan: Mapping[str, Any], runs: Mapping[str, Run]) 
         name: {"run_id": run.shown_id, "status": run.status, "error": run.error}
         for name, run in runs.items()
     }
-    held.joined = {**_code(held.head, done), **_edited(held.head, runs)}
+    metadata = held.progress.metadata
+    held.progress.join({**_code(metadata, done), **_edited(metadata, runs)})
     report = step_rows.read_report(plan["report"]) if plan["report"] else _report(runs)
     return Go(update=update, to=plan["to"], report=report)
 
@@ -262,12 +263,12 @@ def _merged(changes: Mapping[str, dict[str, Any]], rules: Mapping[str, str]) -> 
     return update
 
 
-def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
+def _code(metadata: Mapping[str, Any], runs: Mapping[str, Run]) -> dict[str, Any]:
     """The code after the join: that of the one child that changed it.
 
     Raises StepFailed where several did.
     """
-    before = head.metadata.get("git", {}).get("commit")
+    before = metadata.get("git", {}).get("commit")
     heads = {
         name: run.thread.head.metadata.get("git", {})
         for name, run in runs.items()
@@ -288,7 +289,7 @@ def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
     return {"git": git, "outputs": child.metadata.get("outputs", {}) if child else {}}
 
 
-def _edited(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
+def _edited(metadata: Mapping[str, Any], runs: Mapping[str, Run]) -> dict[str, Any]:
     """What becomes of earlier approvals: where a person edited a child's state, what joins is not
     what they were given for.
     """
@@ -297,7 +298,7 @@ def _edited(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
         for run in runs.values()
     ):
         return {}
-    return {**approvals.dropped(head.metadata), approvals.SKIPPED: []}
+    return {**approvals.dropped(metadata), approvals.SKIPPED: []}
 
 
 def _report(runs: Mapping[str, Run]) -> Report:
@@ -346,7 +347,7 @@ def _take_up(held: ClaimedRun, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID,
     listed = [{"name": name, "run_id": run.shown_id} for name, run in new.items()]
     waiting = [run for run in new.values() if run.status != COMPLETED]
     fresh = {key: value for key, value in plan.items() if key != "again"}
-    checkpoint, _ = step_rows.after_step(
+    checkpoint, *_ = step_rows.after_step(
         held,
         {},
         None,

@@ -207,7 +207,7 @@ def _end_asking(
     )
     facts = [*facts, *([created(checkpoint)] if checkpoint else [])]
     fields = {"status": end, "failure_code": code, "error": words, "ended_at": now}
-    if not commit.write(
+    if not commit.write_or_note(
         run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
     ):
         return None

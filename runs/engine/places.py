@@ -109,13 +109,15 @@ def claim(held: ClaimedRun) -> bool:
     return True
 
 
-def let_go(held: ClaimedRun) -> list[Wake]:
+def let_go(held: ClaimedRun, *, claimed: bool = True) -> list[Wake]:
     """Free the places of a claim that has ended, or was refused; gives the runs whose turn it
     is.
     """
+    # where it was refused, the places of the next epoch are of another worker's claim
+    epoch = held.epoch if claimed else held.run.epoch
     places = Place.objects.filter(run=held.run)
     keys = list(places.values_list("key", flat=True))
-    places.filter(epoch=held.epoch).delete()
+    places.filter(epoch=epoch).delete()
     return offer(keys)
 
 
@@ -276,4 +278,4 @@ def _wait(held: ClaimedRun, waits: list[tuple[WorkLimit, str, str, int]], now: d
         ]
     )
     if not known:
-        log.append(run.thread_id, run.pk, [line(waits[0][2], held.at)])
+        log.append(run.thread_id, run.pk, [line(waits[0][2], held.progress.at)])

@@ -76,26 +76,22 @@ def claim(held: ClaimedRun) -> bool:
     `held` was read before: the epoch seen then is the fence, and while a run is pending nobody else
     writes its head.
     """
-    run = held.run
+    run, progress = held.run, held.progress
     fields: dict[str, Any] = {
         "status": RUNNING,
-        "epoch": run.epoch + 1,
+        "epoch": held.epoch,
         "lease_owner": lease.owner(),
         "lease_until": lease.term(),
     }
-    facts: Events = starting(held.head) if held.head.next_step else []
+    facts: Events = starting(progress.head) if progress.head.next_step else []
     if run.started_at is None:
         fields["started_at"] = clock.FromNow()
         facts = [(EventKind.RUN_STARTED, _whose(held)), *facts]
     if run.held_because:
         fields["held_because"] = ""
-        facts = [line("What the run was held for is over; it goes on.", held.at), *facts]
-    if not commit.write(
-        run, commit.Fence(epoch=run.epoch, status=PENDING, due=True), fields, facts
-    ):
-        return False
-    held.epoch = run.epoch + 1
-    return True
+        facts = [line("What the run was held for is over; it goes on.", progress.at), *facts]
+    fence = commit.Fence(epoch=run.epoch, status=PENDING, due=True)
+    return commit.write(run, fence, fields, facts)
 
 
 def _whose(held: ClaimedRun) -> dict[str, Any]:
@@ -130,7 +126,7 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
         # the lease is the heartbeat's: it is indexed, so dear to change; where nothing changes, the
         # run's row is locked and not written anew
         over = ["attempts", *(LOSSES if write_it else ())]
-        fields: dict[str, Any] = {name: 0 for name in over if getattr(held.run, name)}
+        fields: dict[str, Any] = {name: 0 for name in over if held.progress.counts[name]}
     else:
         fields = {
             "status": PENDING,
@@ -138,7 +134,7 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
             **FREE,
             "queue": sequence.queue_of(held.steps, to),
         }
-    checkpoint, state = step_rows.after_step(
+    checkpoint, state, warnings = step_rows.after_step(
         held,
         outcome.update,
         outcome.commit,
@@ -147,21 +143,14 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
         write=write_it,
     )
     facts = [
-        *_completed(held),
+        *_completed(held, warnings),
         *([created(checkpoint)] if write_it else []),
         *(starting(checkpoint) if stay else []),
     ]
-    fields |= (untraced := checkpoint_frequency.untraced(held, checkpoint, written=write_it))
+    fields |= checkpoint_frequency.untraced(held, checkpoint, written=write_it)
     kept = checkpoint if write_it else None
-    if not commit.write(
-        held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, kept
-    ):
-        by = _suspend_by(held)
-        raise Suspended(by) if by else lost(held)
-    held.run.untraced_steps = untraced.get("untraced_steps", held.run.untraced_steps)
-    for name in LOSSES:
-        setattr(held.run, name, fields.get(name, getattr(held.run, name)))
-    held.move_on(checkpoint, state, written=write_it)
+    _write_unless_suspended(held, fields, facts, kept)
+    held.progress.go_on(checkpoint, state, fields, written=write_it)
 
 
 def sleep(held: ClaimedRun, outcome: Sleep) -> None:
@@ -178,7 +167,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
         "queue": sequence.queue_of(held.steps, to),
     }
     reason = codec.readable(outcome.reason)[:200]
-    checkpoint, _ = step_rows.after_step(
+    checkpoint, _, warnings = step_rows.after_step(
         held,
         outcome.update,
         outcome.commit,
@@ -186,13 +175,13 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
         next_step=to,
         metadata={"sleep_until": until.isoformat(), "sleep_reason": reason},
     )
-    facts: Events = [*_completed(held), sleeping(until, reason, held.at), created(checkpoint)]
+    facts: Events = [
+        *_completed(held, warnings),
+        sleeping(until, reason, held.progress.at),
+        created(checkpoint),
+    ]
     fields |= checkpoint_frequency.untraced(held, checkpoint)
-    if not commit.write(
-        held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint
-    ):
-        by = _suspend_by(held)
-        raise Suspended(by) if by else lost(held)
+    _write_unless_suspended(held, fields, facts, checkpoint)
 
 
 @transaction.atomic(durable=True)
@@ -200,7 +189,7 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     outcome, opening = question.ask, step_rows.opening(question)
     # what a person wrote into the state is passed by nobody: people are asked
-    passes = "" if approvals.EDITED in held.head.metadata else question.passes
+    passes = "" if approvals.EDITED in held.progress.metadata else question.passes
     waiting: dict[str, Any] = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
     if question.prompt_id:
         waiting["prompt_id"] = question.prompt_id
@@ -209,11 +198,14 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     asks_first = outcome.phase == BEFORE
     if outcome.phase not in STOPS:
         waiting |= approvals.asking(
-            held.head.metadata, held.at, outcome.report.material, approves=question.approves
+            held.progress.metadata,
+            held.progress.at,
+            outcome.report.material,
+            approves=question.approves,
         )
     if question.sleeps:
         waiting[SLEEPS] = dict(question.sleeps)
-    checkpoint, _ = step_rows.after_step(
+    checkpoint, _, warnings = step_rows.after_step(
         held,
         outcome.update,
         outcome.commit,
@@ -225,7 +217,7 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     )
     pause = step_rows.pause(held, question, checkpoint, opening)
     facts: Events = [
-        *([] if asks_first else _completed(held)),
+        *([] if asks_first else _completed(held, warnings)),
         *asking(pause, checkpoint),
         line(
             "Workflow paused",
@@ -248,7 +240,7 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
         _passing(settings.WAYSTATION_PASSES)(pause.pk, passes)
         if not question.sleeps:
             to = outcome.actions[sequence.APPROVE]
-            held.passed = sequence.queue_of(held.steps, to)
+            held.progress.pass_review(sequence.queue_of(held.steps, to))
         return pause
     hints.pauses_changed_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)
@@ -271,7 +263,7 @@ def done(held: ClaimedRun, outcome: Done) -> None:
         if outcome.report and held.run.parent_id
         else {}
     )
-    checkpoint, _ = step_rows.after_step(
+    checkpoint, _, warnings = step_rows.after_step(
         held,
         outcome.update,
         outcome.commit,
@@ -280,7 +272,10 @@ def done(held: ClaimedRun, outcome: Done) -> None:
         metadata=handed,
     )
     _complete(
-        held, checkpoint, first=_completed(held), **checkpoint_frequency.untraced(held, checkpoint)
+        held,
+        checkpoint,
+        first=_completed(held, warnings),
+        **checkpoint_frequency.untraced(held, checkpoint),
     )
 
 
@@ -312,16 +307,18 @@ def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more
 
 def retry_later(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
-    tries = held.run.attempts + 1
+    tries = held.progress.counts["attempts"] + 1
     message = (
         f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in "
         f"{seconds:.0f} s."
     )
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
     facts: Events = [
-        line(message, held.at, level="warning", code=TRIES_AGAIN, seconds=round(seconds, 3))
+        line(
+            message, held.progress.at, level="warning", code=TRIES_AGAIN, seconds=round(seconds, 3)
+        )
     ]
-    if held.kept is None:
+    if held.progress.is_written:
         return write(held, fields, facts)
     # who tries again starts from here, not from the last one that was written
     checkpoint = step_rows.where_it_stands(held)
@@ -361,16 +358,17 @@ def fail(held: ClaimedRun, error: Exception) -> None:
     state = (
         None
         if isinstance(error, store.CheckpointDamaged) or not held.run.keeps_checkpoints
-        else held.state
+        else held.progress.state
     )
     facts, checkpoint = step_rows.failure(
         held.run,
-        held.head,
+        held.progress.head,
         state,
         code=code,
         words=text,
-        written=held.written,
-        relied=held.relied,
+        written=held.progress.written,
+        metadata=held.progress.metadata,
+        relied=held.progress.relied,
     )
     _end(held, fields, facts, checkpoint, words=text)
 
@@ -381,7 +379,7 @@ def fail_as_damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
     """
     # whole, but its key is missing: with it the run goes on from there
     locked = isinstance(error, store.StateLocked)
-    good = None if locked else damage.last_good(held.run, held.head)
+    good = None if locked else damage.last_good(held.run, held.progress.head)
     if good is None:
         return fail(held, error)
     fields = {
@@ -407,9 +405,11 @@ def _end(
 
     `words` says why it failed, "" where it did not.
     """
-    if held.run.parent_id is None and not held.joining:
+    if held.run.parent_id is None and not held.progress.joining:
         return _stop(held, fields, facts, checkpoint)
-    held.wake += ending.undisturbed(lambda: _end_in_family(held, fields, facts, checkpoint, words))
+    held.progress.wake_later(
+        ending.undisturbed(lambda: _end_in_family(held, fields, facts, checkpoint, words))
+    )
     return None
 
 
@@ -420,7 +420,7 @@ def _end_in_family(
     checkpoint: Checkpoint | None,
     words: str,
 ) -> list[ending.Wake]:
-    children = ending.close_children(held.run) if held.joining else []
+    children = ending.close_children(held.run) if held.progress.joining else []
     woken = ending.tell_parent(held.run, failed=bool(words))
     _stop(held, fields, facts, checkpoint)
     ending.move_children(held.run, children)
@@ -440,21 +440,23 @@ def _stop(
     """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that,
     and said.
     """
-    if commit.write(
-        held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint
-    ):
-        return
-    by = _suspend_by(held)
-    if not by:
-        raise lost(held)
-    note = line(f"Suspension wanted by {by}: the run stops here by itself.", held.at, by=by)
-    write(held, {**fields, "suspend_by": ""}, [note, *facts], checkpoint)
+    try:
+        _write_unless_suspended(held, fields, facts, checkpoint)
+    except Suspended as wish:
+        words = f"Suspension wanted by {wish.by}: the run stops here by itself."
+        note = line(words, held.progress.at, by=wish.by)
+        write(held, {**fields, "suspend_by": ""}, [note, *facts], checkpoint)
 
 
-def _suspend_by(held: ClaimedRun) -> str:
-    return (
-        Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first() or ""
-    )
+def _write_unless_suspended(
+    held: ClaimedRun, fields: dict[str, Any], facts: Events, checkpoint: Checkpoint | None
+) -> None:
+    """`write`, or raise Suspended and write nothing."""
+    fence = commit.Fence(epoch=held.epoch, unless_suspended=True)
+    if not commit.write(held.run, fence, fields, facts, checkpoint):
+        held_run = Run.objects.held(held.run.pk, held.epoch)
+        by = held_run.values_list("suspend_by", flat=True).first()
+        raise Suspended(by) if by else lost(held)
 
 
 def write(
@@ -477,20 +479,20 @@ def _not_asked(held: ClaimedRun, name: str) -> EventDraft:
     """That a step wanted an approval only where the template asks, and it does not."""
     title = next((step["title"] for step in held.steps if step["name"] == name), name)
     message = f"Nothing was asked about {title}: this template does not ask there."
-    return line(message, held.at, code=NOT_ASKED, about=name)
+    return line(message, held.progress.at, code=NOT_ASKED, about=name)
 
 
-def _completed(held: ClaimedRun) -> list[EventDraft]:
+def _completed(held: ClaimedRun, warnings: Events) -> Events:
     """That the step is done; what gathered said so when its children began, and what asked midway,
     with its question.
     """
-    noted = [*held.noted, *(_not_asked(held, name) for name in sorted(held.unasked))]
-    if held.joining or MIDWAY in held.head.metadata:
+    noted = [*warnings, *(_not_asked(held, name) for name in sorted(held.progress.unasked))]
+    if held.progress.joining or MIDWAY in held.progress.metadata:
         return noted
     return [
         *noted,
         (
             EventKind.STEP_COMPLETED,
-            {"step": held.at, **({"skipped": True} if held.passing_over else {})},
+            {"step": held.progress.at, **({"skipped": True} if held.progress.passing_over else {})},
         ),
     ]

@@ -58,7 +58,7 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
         case Done():
             result, targets = outcome, []
         case Ask(actions=ways):
-            step = sequence.named(held.steps, held.at)
+            step = sequence.named(held.steps, held.progress.at)
             if isinstance(outcome, sequence.StepReview) and outcome.then is not None:
                 _timer(outcome.then)
             question = questions.parse(outcome, rules.of(step))
@@ -66,7 +66,7 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
                 reviewer_index.check_narrowed(held.run, question.review)
             result, targets = question, [*ways.values()]
         case Gather(to=to):
-            step = sequence.named(held.steps, held.at)
+            step = sequence.named(held.steps, held.progress.at)
             children.check(step, outcome, depth=held.run.depth)
             result, targets = outcome, [to]
         case Sleep(to=to):

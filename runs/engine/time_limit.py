@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -50,19 +49,19 @@ def call(held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -
     tries to write is refused, since the run's epoch moves on.
     """
     if (process := body_process.here) is not None:
-        ends = limit_of(sequence.named(held.steps, held.at))
-        held.deadline = time.monotonic() + ends
+        ends = limit_of(sequence.named(held.steps, held.progress.at))
+        held.watch.begin(ends)
         try:
             return process.call(held.epoch, ends, function)
         finally:
-            held.deadline = float("inf")
+            held.watch.end()
     if seconds is None:
         return function()
-    held.deadline = time.monotonic() + seconds
+    held.watch.begin(seconds)
     box: dict[str, Any] = {}
 
     def work() -> None:
-        held.thread_ident = threading.get_ident()  # it closes its connection itself, at its end
+        held.watch.follow()
         try:
             box["value"] = function()
         # carried to the caller, which knows what each means
@@ -73,11 +72,11 @@ def call(held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -
 
     here = contextvars.copy_context()  # what log lines and spans of the step's own are about
     thread = threading.Thread(
-        target=here.run, args=(work,), name=f"step {held.head.next_step}", daemon=True
+        target=here.run, args=(work,), name=f"step {held.progress.head.next_step}", daemon=True
     )
     thread.start()
     thread.join(seconds + GRACE)
-    held.deadline, held.thread_ident = float("inf"), threading.get_ident()
+    held.watch.end()
     if thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StepTimeIsUp)

@@ -43,23 +43,23 @@ def enter(tracing: Tracing, run: Run, head: Checkpoint) -> SpanRef:
     )
 
 
-def metadata(place: SpanRef | None, run: Run, *, over: bool) -> dict[str, Any]:
+def metadata(place: SpanRef, run: Run, *, over: bool) -> dict[str, Any]:
     """What a checkpoint keeps of it; `over` where nothing follows without somebody, or for a
     while.
     """
-    if place is None:
-        return {}
     known: dict[str, Any] = {"trace": place.trace, "span": place.span, "run": run.shown_id}
     marks = {"over": over, "unsampled": not place.sampled}
     return {TRACE: {**known, **{name: True for name, so in marks.items() if so}}}
 
 
 @contextmanager
-def step(tracing: Tracing, place: SpanRef, run: Run, name: str, *, loop: int) -> Iterator[Any]:
+def step(
+    tracing: Tracing, place: SpanRef, run: Run, name: str, *, loop: int, attempts: int
+) -> Iterator[Any]:
     """The span of one step, from its beginning to its commit."""
     about = {**_of(run), "waystation.step": name, "waystation.step.loop": loop}
-    if run.attempts:
-        about["waystation.step.attempt"] = run.attempts + 1
+    if attempts:
+        about["waystation.step.attempt"] = attempts + 1
     with tracing.below(place, f"step {name}", about) as span:
         try:
             yield span

@@ -191,7 +191,7 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
     )
     fields = {"status": PENDING, "due_at": at or clock.FromNow(), "queue": queue}
     facts = [_received(pause, answer, to=to), created(checkpoint), resumed, *lines]
-    if not commit.write(
+    if not commit.write_or_note(
         run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
     ):
         raise PauseClosed(

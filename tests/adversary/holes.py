@@ -100,7 +100,7 @@ def believe_states(patch: Patch) -> None:
     patch.setattr(
         approvals,
         "decided_calls",
-        lambda held, step: held.state.get(tool_calls.DECISIONS, {}).get(step, {}),
+        lambda held, step: held.progress.state.get(tool_calls.DECISIONS, {}).get(step, {}),
     )
 
 

@@ -7,13 +7,13 @@ from tests.planted import Fault
 ADVANCE = "runs/engine/advance.py"
 LOST = "runs/engine/recovery/lost_runs.py"
 RECORD = "runs/engine/record.py"
-CLAIMED = "runs/engine/context/claimed_run.py"
+EFFECTS = "runs/engine/context/effects.py"
 FAULTS = [
     Fault(
         "a claim fences nobody out",
-        RECORD,
-        '        "epoch": run.epoch + 1,\n',
-        '        "epoch": run.epoch,\n',
+        ADVANCE,
+        "_as_claimed(run, epoch=run.epoch + 1)",
+        "_as_claimed(run, epoch=run.epoch)",
         ("tests/runs/engine/test_advance.py", "tests/runs/accidents/test_frozen_worker.py"),
         "P4",
     ),
@@ -27,7 +27,7 @@ FAULTS = [
     ),
     Fault(
         "SQLite's commit asks for no epoch",
-        "runs/engine/commit/fenced.py",
+        "runs/engine/commit/statements.py",
         "        pk=write.run_id, status=fence.status, epoch=fence.epoch, **more\n",
         "        pk=write.run_id, status=fence.status, **more\n",
         ("tests/runs/accidents/test_frozen_worker.py", "tests/runs/engine/commit"),
@@ -35,7 +35,7 @@ FAULTS = [
     ),
     Fault(
         "SQLite's checkpoint is no thread's head",
-        "runs/engine/commit/fenced.py",
+        "runs/engine/commit/statements.py",
         "        Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)\n",
         "        pass\n",
         ("tests/runs/engine/commit", "tests/runs/accidents/test_recovery.py"),
@@ -43,25 +43,25 @@ FAULTS = [
     ),
     Fault(
         "an effect under `once` is done again",
-        CLAIMED,
-        "        if memo is not None:\n            return _result(memo)\n        # a run that was",
-        "        # a run that was",
+        EFFECTS,
+        "    if memo is not None:\n        return _result(memo)\n    # a run that was",
+        "    # a run that was",
         ("tests/runs/engine/test_taken_up.py", "tests/runs/accidents/test_cut_off.py"),
         "P4",
     ),
     Fault(
         "a run that was cancelled has effects",
-        CLAIMED,
-        "        self._require()\n        with endable.exposed():",
-        "        with endable.exposed():",
+        EFFECTS,
+        "    held.watch.require()\n    with endable.exposed():",
+        "    with endable.exposed():",
         ("tests/runs/engine/test_taken_up.py",),
         "P12",
     ),
     Fault(
         "an effect behind no approval is not told",
-        CLAIMED,
-        "            if unapproved:\n",
-        "            if False:\n",
+        EFFECTS,
+        "        if unapproved:\n",
+        "        if False:\n",
         ("tests/runs/engine/test_template_reviews.py",),
         "P2",
     ),
@@ -102,7 +102,7 @@ FAULTS = [
         "a damaged state is a fresh start",
         ADVANCE,
         "        return record.fail_as_damaged(held, error)\n",
-        "        held.state = {}\n",
+        "        pass\n",
         ("tests/runs/accidents/test_damage.py",),
         "C24",
     ),
@@ -141,8 +141,8 @@ FAULTS = [
     Fault(
         "a wish to suspend is not seen",
         RECORD,
-        "commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, kept",
-        "commit.Fence(epoch=held.epoch), fields, facts, kept",
+        "commit.Fence(epoch=held.epoch, unless_suspended=True)",
+        "commit.Fence(epoch=held.epoch)",
         ("tests/runs/engine/test_control.py",),
         "S0",
     ),

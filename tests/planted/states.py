@@ -64,8 +64,8 @@ FAULTS = [
     ),
     Fault(
         "a result under `once` keeps secrets",
-        "runs/engine/context/claimed_run.py",
-        "        value = redaction.redact(value)\n",
+        "runs/engine/context/effects.py",
+        "    value = redaction.redact(value)\n",
         "",
         ("tests/checkpoints/state/test_redaction.py", "tests/runs/security/test_credentials.py"),
         "P13",

@@ -13,19 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from checkpoints.database import clock
 from checkpoints.events import live, log
-from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from checkpoints.models import Checkpoint
 from checkpoints.state import codec, redaction
 from runs.engine.commit import gathering, group, statements
 from runs.engine.commit.gathering import NotedCommit
-from runs.engine.commit.statements import Fence, Write
+from runs.engine.commit.statements import Events, Fence, Write
 from runs.models import Run
 from runs.states import MOVES
-
-Events = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
 def write(
@@ -37,14 +35,55 @@ def write(
 ) -> bool:
     """Write all of it, or nothing and False where the fence does not hold.
 
-    While something gathers, note it and say True: `write_gathered` then says for all of them.
-
     Args:
         fields: what changes on the run's row; a status among them must be a move from the fence's.
             Without any the row is locked meanwhile.
         facts: the events; they get consecutive numbers and are announced after the commit.
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
+    changes, facts = _drafted(run, fence, fields, facts, checkpoint)
+    told: list[log.Envelope]
+    if connection.vendor != "postgresql":
+        rows = statements.through_orm(changes, facts)
+        if rows is None:
+            return False
+        told = [log.envelope(row) for row in rows]
+    else:
+        last = statements.one(changes) if connection.in_atomic_block else group.commit(changes)
+        if last is None:
+            return False
+        first = last - len(facts) + 1
+        told = log.envelopes(run.thread_id, run.pk, facts, first=first, at=changes.at)
+    _announce(changes, told)
+    return True
+
+
+def write_or_note(
+    run: Run,
+    fence: Fence,
+    fields: Mapping[str, Any],
+    facts: Events,
+    checkpoint: Checkpoint | None = None,
+) -> bool:
+    """As `write`, of what rules and people do to a run that waits.
+
+    While something gathers, note it and say True: `write_gathered` then says for all of them.
+    """
+    gathered = gathering.current()
+    if gathered is None:
+        return write(run, fence, fields, facts, checkpoint)
+    gathered.commits.append(NotedCommit(*_drafted(run, fence, fields, facts, checkpoint)))
+    return True
+
+
+def _drafted(
+    run: Run,
+    fence: Fence,
+    fields: Mapping[str, Any],
+    facts: Events,
+    checkpoint: Checkpoint | None,
+) -> tuple[Write, Events]:
+    """A write as it is stored, and its events as watchers get them."""
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = clock.now()
     facts = [(kind, redaction.redact(data)) for kind, data in facts]
@@ -61,22 +100,7 @@ def write(
         at=at,
         checkpoint=checkpoint,
     )
-    if (gathered := gathering.current()) is not None:
-        gathered.commits.append(NotedCommit(changes, facts))
-        return True
-    told: list[log.Envelope]
-    if connection.vendor != "postgresql":
-        rows = _one_transaction(changes, facts)
-        if rows is None:
-            return False
-        told = [log.envelope(row) for row in rows]
-    else:
-        last = statements.one(changes) if connection.in_atomic_block else group.commit(changes)
-        if last is None:
-            return False
-        told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
-    _announce(changes, told)
-    return True
+    return changes, facts
 
 
 def write_gathered(commits: Sequence[NotedCommit]) -> bool:
@@ -87,7 +111,7 @@ def write_gathered(commits: Sequence[NotedCommit]) -> bool:
     """
     if connection.vendor != "postgresql":
         for noted in commits:
-            rows = _one_transaction(noted.write, noted.facts)
+            rows = statements.through_orm(noted.write, noted.facts)
             if rows is None:
                 return False
             _announce(noted.write, [log.envelope(row) for row in rows])
@@ -112,26 +136,3 @@ def _announce(write: Write, told: list[log.Envelope]) -> None:
     """Tell those who watch, once the transaction commits."""
     if told:
         live.hint_on_commit(write.thread_id, told[-1]["seq"], told, size=write.told_size)
-
-
-@transaction.atomic
-def _one_transaction(write: Write, facts: Events) -> list[Event] | None:
-    """The rows of the facts, with the times that they got; None where the fence does not hold."""
-    fence = write.fence
-    more: dict[str, Any] = {
-        **({"suspend_by": ""} if fence.unless_suspended else {}),
-        **({"due_at__lte": clock.FromNow()} if fence.due else {}),
-    }
-    if not Run.objects.filter(
-        pk=write.run_id, status=fence.status, epoch=fence.epoch, **more
-    ).update(**{"epoch": fence.epoch, **write.fields}):
-        return None
-    first = Thread.objects.next_seq(write.thread_id, len(facts))
-    if write.checkpoint is not None:
-        write.checkpoint.save(force_insert=True)
-        Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)
-    same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id}
-    return Event.objects.bulk_create(
-        Event(seq=seq, kind=kind, data=data, **same)
-        for seq, (kind, data) in enumerate(facts, start=first)
-    )

@@ -1,8 +1,12 @@
-"""The SQL of a commit on PostgreSQL: one statement for one run, and one for several runs at once.
+"""The SQL of a commit: of a claim, of a step, and of an end.
 
-Both are data-modifying CTEs, made once per shape and process, whose values are text with the
-column's type beside it: so the server prepares each once, whatever the values, and a row costs the
-client no more than its text.
+On PostgreSQL it is one statement for one run, `ONE`, or one for several runs at once, `SEVERAL`:
+data-modifying CTEs. On SQLite, which has none, it is `through_orm`. What PostgreSQL gets for a
+claim, a step and an end stands in `tests/runs/engine/commit/test_sql.py`.
+
+The values are text with the column's type beside it, and a statement is made once per shape and
+process: so the server prepares each once, whatever the values, and a row costs the client no more
+than its text.
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django.db import connection, models
+from django.db import connection, models, transaction
 
 from checkpoints.database import clock
-from checkpoints.models import Checkpoint, JsonTextField
+from checkpoints.models import Checkpoint, Event, EventKind, JsonTextField, Thread
 from checkpoints.models.fields import SealedField
 from checkpoints.state import encryption
 from runs.models import Run
@@ -26,6 +30,83 @@ from runs.states import RUNNING, RunStatus
 
 DATA = "checkpoints_event.data"
 """The sealed column of an event."""
+
+ONE = """
+WITH held AS MATERIALIZED (
+    -- The run's row, where the fence holds; else nothing below writes anything. It is locked first,
+    -- like every other writer does, and only locked where nothing on it changes.
+    UPDATE runs_run SET {changes}                                              --? changes
+    SELECT id FROM runs_run                                                    --? no changes
+    WHERE id = %s::uuid AND status = %s::text AND epoch = %s::integer
+      AND suspend_by = ''                                                      --? unless suspended
+      AND due_at <= STATEMENT_TIMESTAMP()                                      --? due
+    RETURNING id                                                               --? changes
+    FOR NO KEY UPDATE                                                          --? no changes
+), numbered AS (
+    -- The thread gives each event a number, and the checkpoint becomes its head.
+    UPDATE checkpoints_thread
+    SET last_seq = last_seq + %s::integer
+      , head_id = %s::uuid                                                     --? checkpoint
+    WHERE id = %s::uuid AND EXISTS (SELECT 1 FROM held)
+    RETURNING last_seq
+), kept AS (                                                                   --? checkpoint
+    INSERT INTO checkpoints_checkpoint ({columns})                             --? checkpoint
+    SELECT {values}                                                            --? checkpoint
+    WHERE EXISTS (SELECT 1 FROM held)                                          --? checkpoint
+), told AS (                                                                   --? events
+    -- As rows of VALUES: that is what the server takes in soonest.
+    INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)     --? events
+    SELECT %s::uuid, last_seq - {events} + place, kind, %s::uuid, data, %s::timestamptz --? events
+    FROM numbered, (VALUES {facts}) AS fact (kind, data, place)                --? events
+)
+SELECT last_seq FROM numbered"""
+"""Commits a write of one run; no row where the fence does not hold.
+
+A line that ends in `--?` is there where the write has what the mark names. `{changes}` are columns
+of the run's row; `{columns}` and `{values}` the checkpoint's, from its model's fields.
+"""
+
+SEVERAL = """
+WITH asked AS MATERIALIZED (
+    -- A row for each write.
+    SELECT * FROM unnest({arrays}) AS asked ({names})
+), free AS MATERIALIZED (
+    -- Those whose fence holds, and whose rows nobody holds at this moment: it waits for no lock.
+    SELECT asked.* FROM asked
+    JOIN runs_run AS run ON run.id = run_id
+    JOIN checkpoints_thread AS thread ON thread.id = asked.thread_id
+    WHERE run.status = fence_status AND run.epoch = fence_epoch
+      AND run.suspend_by = ''                                                  --? unless suspended
+      AND run.due_at <= STATEMENT_TIMESTAMP()                                  --? due
+    FOR NO KEY UPDATE OF run, thread SKIP LOCKED
+), held AS MATERIALIZED (
+    -- The rows of their runs.
+    UPDATE runs_run AS run SET {changes}                                       --? changes
+    FROM free WHERE run.id = run_id RETURNING free.*                           --? changes
+    SELECT * FROM free                                                         --? no changes
+), numbered AS (
+    -- Each thread gives its events their numbers, and the checkpoint becomes its head.
+    UPDATE checkpoints_thread AS thread
+    SET last_seq = last_seq + facts
+      , head_id = kept_id                                                      --? checkpoint
+    FROM held WHERE thread.id = thread_id
+    RETURNING held.*, last_seq
+), kept AS (                                                                   --? checkpoint
+    INSERT INTO checkpoints_checkpoint ({columns})                             --? checkpoint
+    SELECT {values} FROM numbered                                              --? checkpoint
+), told AS (
+    INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
+    SELECT thread_id, last_seq - facts + place, kind, run_id, data, at
+    FROM unnest(%s::uuid[], %s::integer[], %s::text[], %s::text[])
+        AS fact (of_run, place, kind, data)
+    JOIN numbered ON run_id = of_run
+)
+SELECT run_id, last_seq FROM numbered"""
+"""Commits writes of one shape, each of another run; a row for each that was written. Its marks are
+those of `ONE`.
+"""
+
+Events = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,10 +164,7 @@ class Write:
 
 
 def one(write: Write) -> int | None:
-    """Commit a write; gives the last number of its events, or None where the fence does not hold.
-
-    It locks the run's row first, then the thread's, like every other writer.
-    """
+    """Commit a write; gives its events' last number, or None where the fence does not hold."""
     fence, facts = write.fence, [value for fact in _told(write) for value in fact]
     values: list[Any] = [*_set(write), write.run_id, fence.status, fence.epoch]
     values += [
@@ -107,43 +185,34 @@ def one(write: Write) -> int | None:
 
 @cache
 def _one(shape: Shape, facts: int) -> str:
-    sets = ", ".join(f"{column} = {before}%s::{kind}" for column, kind, before in _changing(shape))
-    begins, ends = (
-        (f"UPDATE runs_run SET {sets}", "RETURNING id")  # noqa: S608  # as below
-        if sets
-        else ("SELECT id FROM runs_run", "FOR NO KEY UPDATE")
+    return _filled(
+        ONE,
+        shape,
+        has_events=facts > 0,
+        changes=", ".join(f"{column} = {now}%s::{kind}" for column, kind, now in _changing(shape)),
+        columns=", ".join(column for column, _ in _checkpoint()),
+        values=", ".join(f"%s::{kind}" for _, kind in _checkpoint()),
+        events=str(facts),
+        facts=", ".join(f"(%s::text, %s::text, {place})" for place in range(1, facts + 1)),
     )
-    more = (" AND suspend_by = ''" if shape.suspendable else "") + (
-        " AND due_at <= STATEMENT_TIMESTAMP()" if shape.due else ""
+
+
+def _filled(text: str, shape: Shape, *, has_events: bool, **names: str) -> str:
+    """The statement of a shape: the lines of a text that it has, with the names of columns."""
+    has = {
+        "": True,
+        "changes": bool(shape.fields),
+        "no changes": not shape.fields,
+        "unless suspended": shape.suspendable,
+        "due": shape.due,
+        "checkpoint": shape.kept,
+        "events": has_events,
+    }
+    lines = [line.partition("--? ") for line in text.splitlines()]
+    kept = [line.rstrip() for line, _, mark in lines if has[mark]]
+    return "\n".join(line for line in kept if line and not line.lstrip().startswith("--")).format(
+        **names
     )
-    head = ", head_id = %s::uuid" if shape.kept else ""
-    kept = events = ""
-    if shape.kept:
-        names, marks = (
-            ", ".join(column for column, _ in _checkpoint()),
-            ", ".join(f"%s::{kind}" for _, kind in _checkpoint()),
-        )
-        kept = (
-            f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) "  # noqa: S608  # as below
-            f"SELECT {marks} WHERE "
-            "EXISTS (SELECT 1 FROM held))"
-        )
-    if facts:  # as rows of VALUES: that is what the server takes in soonest
-        rows = ", ".join(f"(%s::text, %s::text, {place})" for place in range(1, facts + 1))
-        events = f""", told AS (
-            INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
-            SELECT %s::uuid, last_seq - {facts} + place, kind, %s::uuid, data, %s::timestamptz
-            FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
-        )"""  # noqa: S608  # as below
-    return f"""
-        WITH held AS MATERIALIZED (
-            {begins}
-            WHERE id = %s::uuid AND status = %s::text AND epoch = %s::integer{more} {ends}
-        ), numbered AS (
-            UPDATE checkpoints_thread SET last_seq = last_seq + %s::integer{head}
-            WHERE id = %s::uuid AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
-        ){kept}{events}
-        SELECT last_seq FROM numbered"""  # noqa: S608
 
 
 def several(writes: Sequence[Write]) -> dict[uuid.UUID, int]:
@@ -185,62 +254,53 @@ def _asked(write: Write) -> list[Any]:
 
 @cache
 def _several(shape: Shape) -> str:
-    fields, kept_columns = _changing(shape), _checkpoint() if shape.kept else []
+    fields, kept = _changing(shape), _checkpoint() if shape.kept else []
     asked = [
         ("run_id", "uuid"),
         ("thread_id", "uuid"),
         ("fence_status", "text"),
         ("fence_epoch", "integer"),
+        ("at", "timestamptz"),
+        ("facts", "integer"),
+        *((f"run_{column}", kind) for column, kind, _ in fields),
+        *((f"kept_{column}", kind) for column, kind in kept),
     ]
-    asked += [("at", "timestamptz"), ("facts", "integer")]
-    asked += [(f"run_{column}", kind) for column, kind, _ in fields] + [
-        (f"kept_{column}", kind) for column, kind in kept_columns
-    ]
-    more = (" AND run.suspend_by = ''" if shape.suspendable else "") + (
-        " AND run.due_at <= STATEMENT_TIMESTAMP()" if shape.due else ""
+    return _filled(
+        SEVERAL,
+        shape,
+        has_events=True,
+        arrays=", ".join(f"%s::{kind}[]" for _, kind in asked),
+        names=", ".join(name for name, _ in asked),
+        changes=", ".join(f"{column} = {now}free.run_{column}" for column, _, now in fields),
+        columns=", ".join(column for column, _ in kept),
+        values=", ".join(f"kept_{column}" for column, _ in kept),
     )
-    kept = ""
-    if shape.kept:
-        names, values = (
-            ", ".join(column for column, _ in kept_columns),
-            ", ".join(f"kept_{column}" for column, _ in kept_columns),
-        )
-        kept = (
-            f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) "  # noqa: S608  # as below
-            f"SELECT {values} FROM numbered)"
-        )
-    arrays = ", ".join(f"%s::{kind}[]" for _, kind in asked)
-    names = ", ".join(name for name, _ in asked)
-    changes = ", ".join(f"{column} = {before}free.run_{column}" for column, _, before in fields)
-    head = ", head_id = kept_id" if shape.kept else ""
-    # every name in both statements is a column of our models
-    held = (
-        f"UPDATE runs_run AS run SET {changes} FROM free WHERE run.id = run_id RETURNING free.*"  # noqa: S608
-        if changes
-        else "SELECT * FROM free"
+
+
+@transaction.atomic
+def through_orm(write: Write, facts: Events) -> list[Event] | None:
+    """Commit a write on SQLite, where the same statements cost no round trip.
+
+    Gives the rows of the facts, with the times that they got; None where the fence does not hold.
+    """
+    fence = write.fence
+    more: dict[str, Any] = {
+        **({"suspend_by": ""} if fence.unless_suspended else {}),
+        **({"due_at__lte": clock.FromNow()} if fence.due else {}),
+    }
+    if not Run.objects.filter(
+        pk=write.run_id, status=fence.status, epoch=fence.epoch, **more
+    ).update(**{"epoch": fence.epoch, **write.fields}):
+        return None
+    first = Thread.objects.next_seq(write.thread_id, len(facts))
+    if write.checkpoint is not None:
+        write.checkpoint.save(force_insert=True)
+        Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)
+    same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id}
+    return Event.objects.bulk_create(
+        Event(seq=seq, kind=kind, data=data, **same)
+        for seq, (kind, data) in enumerate(facts, start=first)
     )
-    return f"""
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest({arrays}) AS asked ({names})
-        ), free AS MATERIALIZED (
-            SELECT asked.* FROM asked
-            JOIN runs_run AS run ON run.id = run_id
-            JOIN checkpoints_thread AS thread ON thread.id = asked.thread_id
-            WHERE run.status = fence_status AND run.epoch = fence_epoch{more}
-            FOR NO KEY UPDATE OF run, thread SKIP LOCKED
-        ), held AS MATERIALIZED (
-            {held}
-        ), numbered AS (
-            UPDATE checkpoints_thread AS thread SET last_seq = last_seq + facts{head}
-            FROM held WHERE thread.id = thread_id RETURNING held.*, last_seq
-        ){kept}, told AS (
-            INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
-            SELECT thread_id, last_seq - facts + place, kind, run_id, data, at
-            FROM unnest(%s::uuid[], %s::integer[], %s::text[], %s::text[])
-                AS fact (of_run, place, kind, data)
-            JOIN numbered ON run_id = of_run
-        )
-        SELECT run_id, last_seq FROM numbered"""  # noqa: S608
 
 
 def _changing(shape: Shape) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine import approvals
 from runs.engine.body_processes import endable
-from runs.engine.context import delivery
+from runs.engine.context import delivery, effects
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.context.lines import Lines
 from runs.engine.context.output import StepOutput
@@ -28,22 +28,23 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
 
     Its workspace is given back at the end, so that the next step may have it.
     """
-    number = loop_num(held.head, step["name"])
+    number = loop_num(held.progress.head, step["name"])
     at: dict[str, Any] = {"step": step["name"], "loop": number}
+    credential = partial(effects.credential, held)
     speech = StepOutput(
         held.scrub,
-        say=partial(held.write_chunk, **at),
-        think=partial(held.write_thought, **at),
+        say=partial(effects.write_chunk, held, **at),
+        think=partial(effects.write_thought, held, **at),
         lines=lambda: Lines(
-            held.write_lines,
-            partial(held.keep_long, **at),
+            partial(effects.write_lines, held),
+            partial(effects.keep_long, held, **at),
             shown=settings.WAYSTATION_LOG_LINES,
             longest=settings.WAYSTATION_ARTIFACT_BYTES,
         ),
     )
 
     def log(message: str, *, level: str = "info", **data: Any) -> None:
-        with held._own_connection():
+        with held.watch.own_connection():
             speech.log(message, level=level, **data)
 
     # each says so inside: a decorator would be made anew for every step
@@ -58,39 +59,39 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
     def emit(kind: str, data: Mapping[str, Any]) -> None:
         with endable.shielded():
             speech.flush()
-            held.write_event(EventKind(kind), data)
+            effects.write_event(held, EventKind(kind), data)
 
     def let_out() -> None:
         """Raise StepFailed where nothing may leave: for want of a right, or of the approval that
         the template asks for.
         """
-        with held._own_connection():
+        with held.watch.own_connection():
             reviewed = delivery.require_right(
-                held.run, held.order, held.steps, held.head.metadata, at=step["name"]
+                held.run, held.order, held.steps, held.progress.metadata, at=step["name"]
             )
         if reviewed:
-            held.require_approval("")
+            effects.require_approval(held, "")
 
     def once(key: str, function: Callable[[], Any], **more: Any) -> Any:
         with endable.shielded():
             speech.write_lines()
-        return held.once(key, function, flush=speech.flush, **more)
+        return effects.once(held, key, function, flush=speech.flush, **more)
 
     def keep(name: str, text: str) -> None:
         with endable.shielded():
             speech.flush()
-            held.keep(name, text, **at)
+            effects.keep(held, name, text, **at)
 
     def propose(wanted: PullRequestDraft) -> PullRequest:
         let_out()
         speech.flush()
-        return delivery.propose_at(held.repository, held.credential, wanted)
+        return delivery.propose_at(held.repository, credential, wanted)
 
     # nothing is cloned or locked before the step asks for it
     workspace = held.open_workspace(
-        at=_saved(held.head),
-        check=held.check,
-        access=lambda: delivery.access_to(held.repository, held.credential),
+        at=_saved(held.progress.head),
+        check=held.watch.check,
+        access=lambda: delivery.access_to(held.repository, credential),
         let_out=let_out,
     )
     with workspace, closing(speech):
@@ -111,17 +112,17 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             emit=emit,
             keep=keep,
             once=once,
-            recorded=held.recorded,
-            check=held.check,
+            recorded=partial(effects.recorded, held),
+            check=held.watch.check,
             workspace=workspace,
             shared=held.shared,
             thread_id=held.shown_thread_id,
-            halting=held.halting,
-            approvals=approvals.given(held.approved, held.steps),
-            require_approval=held.require_approval,
+            halting=held.watch.halting,
+            approvals=approvals.given(held.progress.approved, held.steps),
+            require_approval=partial(effects.require_approval, held),
             decided_calls=partial(approvals.decided_calls, held),
             propose=propose,
-            credential=held.credential,
+            credential=credential,
             reach=settings.WAYSTATION_FETCH_ALLOW,
         )
 

@@ -32,7 +32,7 @@ def timed_out(run_id: uuid.UUID, epoch: int) -> list[Wake]:
         return []
     with suppress(LeaseLost):
         with suppress(store.CheckpointDamaged):
-            held.state = store.load(held.head)
+            held.progress.load(store.load(held.progress.head))
         advance.step_failed(
             held,
             StepFailed(
@@ -40,7 +40,7 @@ def timed_out(run_id: uuid.UUID, epoch: int) -> list[Wake]:
                 code="timeout",
             ),
         )
-    return held.wake
+    return held.progress.wake
 
 
 def died(run_id: uuid.UUID, epoch: int, code: int | None) -> list[Wake]:

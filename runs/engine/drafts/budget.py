@@ -40,14 +40,14 @@ class Spent(StepFailed):
 
 def carried(held: ClaimedRun, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata that counts nothing more than what was counted before."""
-    return {**metadata, SPENT: held.head.metadata.get(SPENT, 0)}
+    return {**metadata, SPENT: held.progress.metadata.get(SPENT, 0)}
 
 
 def spend(held: ClaimedRun, checkpoint: Checkpoint, *, more: int = 0) -> Events:
     """Count an unsaved checkpoint, its chunks and `more` bytes that came with it; gives the warning
     where that is due. Raises Spent.
     """
-    budget, before = held.run.frozen.size_budget, held.head.metadata.get(SPENT, 0)
+    budget, before = held.run.frozen.size_budget, held.progress.metadata.get(SPENT, 0)
     spent = before + checkpoint.size + checkpoint.chunked + more
     if budget and spent > budget:
         raise Spent(spent, budget)
@@ -57,5 +57,5 @@ def spend(held: ClaimedRun, checkpoint: Checkpoint, *, more: int = 0) -> Events:
             f"This run has written {spent:,} of the {budget:,} bytes of checkpoints that it "
             "may. At the limit it is stopped."
         )
-        return [line(message, held.at, level="warning", bytes=spent, budget=budget)]
+        return [line(message, held.progress.at, level="warning", bytes=spent, budget=budget)]
     return []

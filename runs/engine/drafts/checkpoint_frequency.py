@@ -16,16 +16,17 @@ def wanted(held: ClaimedRun, outcome: Go) -> bool:
 
     A join does, and a step with a commit: its code must be found again.
     """
-    if held.joining:
+    progress = held.progress
+    if progress.joining:
         return True
     match held.run.frozen.frequency:
         case Frequency.STEP:
             return True
         case Frequency.LOOPS:
-            looped = held.head.node_id == held.at  # the last round of a step that went to itself
-            return outcome.to == held.at or looped or outcome.commit is not None
+            looped = progress.head.node_id == progress.at  # the last round of a step that looped
+            return outcome.to == progress.at or looped or outcome.commit is not None
         case Frequency.NODES:
-            return outcome.to != held.at or outcome.commit is not None
+            return outcome.to != progress.at or outcome.commit is not None
         case Frequency.FAILURE | Frequency.OFF:
             return outcome.commit is not None
 
@@ -40,9 +41,10 @@ def untraced(
         told: how many steps this commit tells as done; none where that was told with a question
             midway.
     """
-    if written and held.kept is None:
+    progress = held.progress
+    if written and progress.is_written:
         return {}
-    if MIDWAY in held.head.metadata:
+    if MIDWAY in progress.metadata:
         told = 0
-    traced = written and held.written[0].next_step == checkpoint.node_id
-    return {"untraced_steps": held.run.untraced_steps + told - int(traced)}
+    traced = written and progress.written[0].next_step == checkpoint.node_id
+    return {"untraced_steps": progress.counts["untraced_steps"] + told - int(traced)}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Max
@@ -43,6 +43,15 @@ FACTS_OF_A_ROW = 2
 """Facts that a row has room for."""
 
 
+class AfterStep(NamedTuple):
+    """What a step leaves behind."""
+
+    checkpoint: Checkpoint
+    state: dict[str, Any]
+    warnings: Events
+    """What its commit tells besides, such as a budget that is nearly spent."""
+
+
 def after_step(
     held: ClaimedRun,
     update: Any,
@@ -54,23 +63,24 @@ def after_step(
     ran: bool = True,
     midway: bool = False,
     write: bool = True,
-) -> tuple[Checkpoint, dict[str, Any]]:
-    """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
+) -> AfterStep:
+    """The checkpoint after a step: the update merged by the workflow's reducers.
 
     A join belongs to the execution of the step that gathered: it adds no loop. One that asks
     `midway` goes on with the answer, under its key. Without `write` it is one that no table is to
     hold. Raises budget.Spent,
     reducers.StateTooLarge, state_shape.StateInvalid.
     """
-    step, head = held.at, held.head
-    state = reducers.apply(held.state, update, held.reducers)
+    progress = held.progress
+    step, head = progress.at, progress.head
+    state = reducers.apply(progress.state, update, held.reducers)
     if schema := held.run.frozen.state_schema:
         state_shape.check(schema, step, update, state)
-    counts, sleeps = ran and not held.joining, "sleep_until" in (metadata or {})
+    counts, sleeps = ran and not progress.joining, "sleep_until" in (metadata or {})
     number = loop_num(head, step) if counts else head.loop_num
     # asked before it begins, it is still the execution that a retry takes up
     carried = CARRIED if ran else (*CARRIED, "scope")
-    kept = {key: head.metadata[key] for key in carried if key in head.metadata}
+    kept = {key: progress.metadata[key] for key in carried if key in progress.metadata}
     entry = Entry(
         status=status,
         node_id=step if ran else head.node_id,
@@ -84,21 +94,25 @@ def after_step(
         total_nodes=len(held.steps),
         metadata={
             **kept,
-            **held.joined,
+            **progress.joined,
             **(metadata or {}),
             **({"scope": held.key, MIDWAY: True} if midway else {}),
             **({"git": _git(code)} if code else {}),
             **_skipped(held, kept, ran=ran),
-            **({approvals.RELIED: held.relied} if held.relied else {}),
-            **({approvals.UNASKED: sorted(held.unasked)} if held.unasked else {}),
-            **traces.metadata(held.trace, held.run, over=not next_step or sleeps),
+            **({approvals.RELIED: progress.relied} if progress.relied else {}),
+            **({approvals.UNASKED: sorted(progress.unasked)} if progress.unasked else {}),
+            **(
+                traces.metadata(progress.trace, held.run, over=not next_step or sleeps)
+                if progress.trace is not None
+                else {}
+            ),
             "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
             "outputs": {**_outputs(held, state, code), **_conclusion(update)},
         },
     )
     if not write:
-        return _unwritten(held, entry), state
-    parent, before = held.written
+        return AfterStep(_unwritten(held, entry), state, [])
+    parent, before = progress.written
     checkpoint = store.build(
         held.run.thread_id,
         held.run.pk,
@@ -108,8 +122,8 @@ def after_step(
         before=before,
         most=settings.WAYSTATION_STATE_BYTES,
     )
-    held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
-    return checkpoint, state
+    warnings = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
+    return AfterStep(checkpoint, state, warnings)
 
 
 def _outputs(held: ClaimedRun, state: Mapping[str, Any], code: Commit | None) -> dict[str, Any]:
@@ -118,13 +132,13 @@ def _outputs(held: ClaimedRun, state: Mapping[str, Any], code: Commit | None) ->
     The engine counts the commits with each commit, so that no step has to tell their number.
     """
     outputs = {key: state[key] for key in OUTPUTS if key in state}
-    before = {**held.head.metadata.get("outputs", {}), **held.joined.get("outputs", {})}.get(
-        COMMITS
-    )
+    progress = held.progress
+    told = {**progress.metadata.get("outputs", {}), **progress.joined.get("outputs", {})}
+    before = told.get(COMMITS)
     if code is not None and code.commits is not None:
         outputs[COMMITS] = code.commits
     # else the step itself told another number just now
-    elif before is not None and state.get(COMMITS) == held.state.get(COMMITS):
+    elif before is not None and state.get(COMMITS) == progress.state.get(COMMITS):
         outputs[COMMITS] = before
     return outputs
 
@@ -143,7 +157,8 @@ def _skipped(held: ClaimedRun, kept: dict[str, Any], *, ran: bool) -> dict[str, 
     last.
     """
     before = set(kept.get(approvals.SKIPPED, ()))
-    now = before | {held.at} if held.passing_over else before - {held.at} if ran else before
+    here, skipped = {held.progress.at}, held.progress.passing_over
+    now = before | here if skipped else before - here if ran else before
     return {approvals.SKIPPED: sorted(now)} if now != before else {}
 
 
@@ -160,11 +175,11 @@ def where_it_stands(held: ClaimedRun) -> Checkpoint:
     """A checkpoint of the step boundary that the run is at, where the last one that was written is
     older.
     """
-    head = held.head
+    head = held.progress.head
     entry = Entry(**{field.name: getattr(head, field.name) for field in fields(Entry)})
-    parent, before = held.written
+    parent, before = held.progress.written
     return store.build(
-        held.run.thread_id, held.run.pk, held.state, entry, parent=parent, before=before
+        held.run.thread_id, held.run.pk, held.progress.state, entry, parent=parent, before=before
     )
 
 
@@ -181,8 +196,8 @@ def _git(commit: Commit) -> dict[str, str]:
 
 def after_answer(held: ClaimedRun) -> Checkpoint:
     """The last checkpoint of a run whose answer led to the end."""
-    head = held.head
-    kept = {key: head.metadata[key] for key in (*CARRIED, "outputs") if key in head.metadata}
+    head, metadata, state = held.progress.head, held.progress.metadata, held.progress.state
+    kept = {key: metadata[key] for key in (*CARRIED, "outputs") if key in metadata}
     entry = Entry(
         status=CheckpointStatus.COMPLETED,
         node_id=head.node_id,
@@ -191,9 +206,7 @@ def after_answer(held: ClaimedRun) -> Checkpoint:
         total_nodes=len(held.steps),
         metadata=kept,
     )
-    return store.build(
-        held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state
-    )
+    return store.build(held.run.thread_id, held.run.pk, state, entry, parent=head, before=state)
 
 
 def failure(
@@ -204,12 +217,14 @@ def failure(
     code: str,
     words: str,
     written: tuple[Checkpoint, dict[str, Any]] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     relied: Mapping[str, Any] | None = None,
 ) -> tuple[Events, Checkpoint | None]:
     """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
 
     `written` is the newest checkpoint that was written, with its state, where that is not `head`;
-    `relied` is of what the step that failed may have done.
+    `metadata` is what it takes over where that is not the head's; `relied` is of what the step that
+    failed may have done.
 
     Without a state (it could not be read) there is no checkpoint: the head stays what it is, and
     nobody resumes from an empty state.
@@ -233,7 +248,7 @@ def failure(
         status=CheckpointStatus.FAILED,
         node_id=step,
         loop_num=loop_num(head, step) if head.next_step else head.loop_num,
-        metadata={**head.metadata, **why},
+        metadata={**(metadata or head.metadata), **why},
     )
     parent, before = written or (head, state)
     checkpoint = store.build(run.thread_id, run.pk, state, entry, parent=parent, before=before)
@@ -264,7 +279,7 @@ def pause(
         outside=question.outside,
         run=held.run,
         checkpoint=checkpoint,
-        step=held.at,
+        step=held.progress.at,
         phase=ask.phase,
         kind=question.kind,
         question=codec.readable(ask.question)[:300],
@@ -298,7 +313,7 @@ def _is_brief(question: CheckedAsk, shown: Mapping[str, Any]) -> bool:
 
 def _asked_before(held: ClaimedRun, phase: str) -> int | None:
     """The revision that this run asked last; one that was asked again after a retry counts on."""
-    before = Pause.objects.filter(run=held.run, step=held.at, phase=phase)
+    before = Pause.objects.filter(run=held.run, step=held.progress.at, phase=phase)
     revision: int | None = before.aggregate(last=Max("revision"))["last"]
     return revision
 

@@ -41,9 +41,9 @@ class NotHeld(Exception):
     code = "not_held"
 
 
-def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
+def reason_to_hold(held: ClaimedRun, name: str) -> str:
     """Why the step of that name may not begin; "" where it may."""
-    step = next((step for step in steps if step["name"] == name), None)
+    step = next((step for step in held.steps if step["name"] == name), None)
     if step is None:
         return ""
     verdict = compatibility.judge(step)
@@ -57,7 +57,7 @@ def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
     if (
         verdict == "changed"
         and holds(step)
-        and run.code_seen.get(name) != compatibility.current(step)
+        and held.progress.code_seen.get(name) != compatibility.current(step)
     ):
         return (
             f"The code of the step {step['title']} has changed since this work was asked for, "
@@ -79,10 +79,10 @@ def hold(held: ClaimedRun) -> bool:
 
     A reason is said once.
     """
-    run = held.run
-    why = "" if held.joining else reason_to_hold(run, held.steps, held.at)
+    progress = held.progress
+    why = "" if progress.joining else reason_to_hold(held, progress.at)
     if why:
-        _hold(run, held.at, why)
+        _hold(held.run, progress.at, why)
     return bool(why)
 
 
@@ -99,18 +99,18 @@ def tell(held: ClaimedRun) -> None:
 
     Raises Stopped where the run is no longer ours.
     """
-    step = next((step for step in held.steps if step["name"] == held.at), None)
+    step = next((step for step in held.steps if step["name"] == held.progress.at), None)
     if step is None or compatibility.judge(step) != "changed":
         return
     now = compatibility.current(step) or ""
-    if held.run.code_seen.get(step["name"]) != now:
+    if held.progress.code_seen.get(step["name"]) != now:
         _tell(held, step, now)
 
 
 @transaction.atomic(durable=True)
 def _tell(held: ClaimedRun, step: FrozenStep, now: str) -> None:
-    held.run.code_seen = {**held.run.code_seen, step["name"]: now}
-    if not Run.objects.held(held.run.pk, held.epoch).update(code_seen=held.run.code_seen):
+    seen = {**held.progress.code_seen, step["name"]: now}
+    if not Run.objects.held(held.run.pk, held.epoch).update(code_seen=seen):
         raise Stopped(f"{held.run.shown_id} was cancelled or taken over by another worker")
     message = (
         f"The code of the step {step['title']} has changed since this work was asked for. The "
@@ -120,6 +120,7 @@ def _tell(held: ClaimedRun, step: FrozenStep, now: str) -> None:
         message, step["name"], level="warning", code=CODE, was=step.get("fingerprint", ""), now=now
     )
     log.append(held.run.thread_id, held.run.pk, [event])
+    held.progress.see_code(seen)
 
 
 @transaction.atomic(durable=True)

@@ -40,7 +40,7 @@ from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs import definitions, env
 from runs import services as runs
-from runs.engine.context import claimed_run
+from runs.engine.context import effects
 from runs.models import Pause, Run
 from runs.workflows.base import Context, Go, Outcome, Report, State
 from runs.workflows.registry import step
@@ -241,9 +241,9 @@ def test_a_memo_that_cannot_be_opened_is_not_done_again(ana):
     with keys(OLD):
         Memo.objects.create(thread=thread, scope="s", key="k", value=["x"])
     with keys(NEW), pytest.raises(StateLocked):
-        claimed_run._result(Memo.objects.get())
+        effects._result(Memo.objects.get())
     with keys(OLD):
-        assert claimed_run._result(Memo.objects.get()) == "x"
+        assert effects._result(Memo.objects.get()) == "x"
 
 
 @pytest.mark.parametrize("place", [20, 40, 60, -5])

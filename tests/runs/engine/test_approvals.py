@@ -18,7 +18,8 @@ from runs import definitions
 from runs import services as runs
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
-from runs.models import Pause
+from runs.engine.context.claimed_run import Progress
+from runs.models import Pause, Run
 from runs.workflows import registry
 from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.conftest import drive, fresh, head_of, pause_of
@@ -296,12 +297,18 @@ def require_last(
         definition_id="d",
         frozen=SimpleNamespace(steps=steps),
     )
-    head: Any = SimpleNamespace(metadata=metadata)
-    held: Any = SimpleNamespace(
-        run=run, head=head, written=(head, {}), steps=steps, relied={}, unasked=set()
-    )
+    progress = Progress(Run(), Checkpoint(metadata=metadata))
+    held: Any = SimpleNamespace(run=run, steps=steps, progress=progress)
     approvals.require(held, "", material, at="deliver", optional=optional)
-    return held.relied
+    return progress.relied
+
+
+def test_what_counts_no_more_is_taken_from_no_checkpoint_that_was_read():
+    run, head = Run(), Checkpoint(metadata={"approved": {"plan": "nobody's"}, "loops": {}})
+    progress = Progress(run, head)
+    progress.settle(*approvals.settle(run, head))
+    assert progress.metadata == {"approved": {"plan": ""}, "loops": {}}
+    assert head.metadata == {"approved": {"plan": "nobody's"}, "loops": {}}
 
 
 @pytest.mark.parametrize(

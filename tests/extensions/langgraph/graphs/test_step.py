@@ -339,7 +339,7 @@ def test_a_node_that_fails_is_tried_again_and_those_before_it_are_not(graph_orde
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The database is asked at each superstep whether to stop."""
-    monkeypatch.setattr("runs.engine.context.claimed_run.CHECK_EVERY", 0)
+    monkeypatch.setattr("runs.engine.context.watch.CHECK_EVERY", 0)
 
 
 def test_a_suspension_stops_between_supersteps_and_the_graph_goes_on_after_it(

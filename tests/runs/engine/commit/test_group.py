@@ -112,7 +112,7 @@ def went(one, **update):
         head.node_id,
         head.next_step,
         store.load(head).items() >= update.items(),
-        one.head.pk == head.pk,
+        one.progress.head.pk == head.pk,
     ) == (
         "planning",
         "execute",

@@ -25,10 +25,10 @@ def writing(times, size=1000):
     )
 
 
-def with_budget(order_that, function, budget):
+def with_budget(order_that, function, budget, **template):
     order = order_that(function)
     runs.cancel(order.pk, by=order.created_by)
-    definitions.edit_template("anything", size_budget=budget)
+    definitions.edit_template("anything", size_budget=budget, **template)
     return fresh(runs.submit("anything", by=order.created_by, team=order.thread.team))
 
 
@@ -39,6 +39,18 @@ def warnings(order):
 def test_a_run_within_its_budget_hears_nothing(order_that):
     order = drive(with_budget(order_that, writing(3), 100_000))
     assert order.status == "completed" and warnings(order) == []
+
+
+def test_a_step_that_gets_no_checkpoint_does_not_warn_anew(order_that):
+    """Before, each of them told the warning of the last one that had got one."""
+
+    def rounds(state, context):
+        update = {"text": str(context.loop_num) * 5000} if context.loop_num < 3 else {}
+        return Go(update=update, to={1: "execute", 2: "planning"}.get(context.loop_num))
+
+    order = drive(with_budget(order_that, rounds, 12_000, frequency="loops"))
+    assert order.status == "completed"
+    assert len(warnings(order)) == 1
 
 
 def test_a_run_is_warned_once_and_then_stopped_with_its_state_kept(order_that):
