@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
+from types import FrameType
 from typing import Any, Literal, Never, Required, TypedDict, get_args
 
 from runs.workflows import refusals, registry, schemas
@@ -75,6 +76,8 @@ class StepUse:
 
 
 _made = 0
+_of_modules: dict[tuple[str, str], Workflow] = {}
+"""File and slug → what a module declared at its top level, bound to a name or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,11 @@ class Workflow:
     @property
     def title(self) -> str:
         return str(self.template["title"])
+
+    @staticmethod
+    def of_file(file: str) -> list[Workflow]:
+        """Give what a module's file declared at its top level, also what no name is bound to."""
+        return [made for (where, _), made in _of_modules.items() if where == file]
 
     def place_of(self, field: str) -> str:
         """Where the declaration of `steps.<n>.…` stands; the workflow's own place for others."""
@@ -232,8 +240,9 @@ def workflow(
 ) -> Workflow:
     """Declare a workflow: what orders by it bring, its steps, and how its state is kept.
 
-    Bind it to a name of a module that `WAYSTATION_WORKFLOWS` names. When the product starts, it
-    becomes the template of that slug.
+    Call it in a module that `WAYSTATION_WORKFLOWS` names, at its top level or bound to a name
+    of it.
+    When the product starts, it becomes the template of that slug.
 
     Args:
         slug: how it is called in addresses and commands; letters, digits, `-` and `_`.
@@ -284,7 +293,7 @@ def workflow(
         raise WorkflowInvalid(
             place, f"The name {long[0]!r} is too long. Slug and step have 79 characters together."
         )
-    return Workflow(
+    made = Workflow(
         slug=slug,
         step_templates=kinds,
         template=template,
@@ -292,17 +301,27 @@ def workflow(
         place=place,
         input=_type(input),
     )
+    frame = _declaring()
+    if frame.f_code.co_name == "<module>":
+        _of_modules[frame.f_code.co_filename, slug] = made
+    return made
 
 
 def _type(shape: Shape | None) -> type[Any] | None:
     return shape if isinstance(shape, type) else None
 
 
-def _place() -> str:
-    """The file and line outside of this package that the declaration comes from."""
+def _declaring() -> FrameType:
+    """The frame outside of this package that the declaration comes from."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(HERE):
         frame = frame.f_back
+    return frame
+
+
+def _place() -> str:
+    """The file and line of the declaration."""
+    frame = _declaring()
     return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
