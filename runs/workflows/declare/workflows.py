@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from types import FrameType
-from typing import Any, Literal, Never, Required, TypedDict, get_args
+from typing import (
+    Any,
+    Literal,
+    Never,
+    NotRequired,
+    Required,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from runs.workflows import refusals, registry, schemas
 from runs.workflows.base import Step
@@ -370,8 +380,15 @@ def _check_keys(keyword: str, given: Sequence[Any], kind: Any, place: str) -> No
                 raise WorkflowInvalid(
                     place, f"{keyword}: {refusals.unknown('key', str(name), known)}"
                 )
-        for name in sorted(kind.__required_keys__ - values.keys()):
-            raise WorkflowInvalid(place, f"{keyword}: {name!r} is missing.")
+        for name in known:
+            if name not in values and _is_required(kind, name):
+                raise WorkflowInvalid(place, f"{keyword}: {name!r} is missing.")
+
+
+def _is_required(kind: Any, name: str) -> bool:
+    """Whether an object of a TypedDict has to have a key; its annotations are texts here."""
+    marked = get_origin(get_type_hints(kind, include_extras=True)[name])
+    return marked is Required or (kind.__total__ and marked is not NotRequired)
 
 
 def _check_on_change(policy: str | None, place: str) -> None:
