@@ -51,9 +51,9 @@ To take its threads along:
 docs/how-to/upgrade.md has the commands for all threads and people at once."""
 
 HALF_WAY = f"""\
-This database has not yet had all migrations of commit {LAST_OF_MANY}, which this version has as one. \
-Nothing was changed in it. Check that commit out beside this one, and run with it and the same \
-settings:
+This database has not yet had all migrations of commit {LAST_OF_MANY}, which this version has as \
+one. Nothing was changed in it. Check that commit out beside this one, and run with it and the \
+same settings:
        manage.py migrate
 Then start this version: nothing else is to be done. docs/how-to/upgrade.md has the commands."""
 
