@@ -1,8 +1,12 @@
-"""A database that was made before each app's migrations became one.
+"""A database that was made before each app's migrations became one, which they did twice.
 
-Its tables look like today's, but what stands in them may have a shape that this version no longer
-reads. So it is refused as a whole, before anything in it is changed: threads come over as documents
-that the older version exports.
+Before the first time, its tables look like today's, but what stands in them may have a shape that
+this version no longer reads. So it is refused as a whole, before anything in it is changed: threads
+come over as documents that the older version exports.
+
+Before the second time, it has the same tables once all migrations of then have run, and is taken as
+it is. One where some of them have not is refused as well: the last commit that has them all brings
+it there.
 """
 
 from __future__ import annotations
@@ -23,6 +27,14 @@ OLDER = {
 """Migrations that every such database has had, and no other one ever will."""
 LAST_COMMIT = "ef88073"
 """The newest commit that works with such a database."""
+LAST = {
+    "checkpoints": "0004_memo_unapproved",
+    "runs": "0012_default_template",
+    "hitl": "0022_reported_ends",
+}
+"""App → its last migration before they became `0001_tables`."""
+LAST_OF_MANY = "20da4b5f"
+"""The commit with all of these."""
 
 REFUSAL = f"""\
 This database was made by an older version of Waystation (commit {LAST_COMMIT} or before), which \
@@ -38,6 +50,13 @@ To take its threads along:
 
 docs/how-to/upgrade.md has the commands for all threads and people at once."""
 
+HALF_WAY = f"""\
+This database has not yet had all migrations of commit {LAST_OF_MANY}, which this version has as \
+one. Nothing was changed in it. Check that commit out beside this one, and run with it and the \
+same settings:
+       manage.py migrate
+Then start this version: nothing else is to be done. docs/how-to/upgrade.md has the commands."""
+
 
 def refusal(alias: str = DEFAULT_DB_ALIAS) -> str:
     """Tell why this version cannot use the database, and what to do; "" where it can.
@@ -46,15 +65,19 @@ def refusal(alias: str = DEFAULT_DB_ALIAS) -> str:
     connection stays open and an event loop may run.
     """
     with ThreadPoolExecutor(1) as pool:
-        return REFUSAL if pool.submit(_is_older, alias).result() else ""
+        return pool.submit(_refusal, alias).result()
 
 
-def _is_older(alias: str) -> bool:
+def _refusal(alias: str) -> str:
     connection = connections[alias]
     try:
-        return not OLDER.isdisjoint(MigrationRecorder(connection).applied_migrations())
+        applied = MigrationRecorder(connection).applied_migrations().keys()
+        if not OLDER.isdisjoint(applied):
+            return REFUSAL
+        begun = {app for app, name in applied if name == "0001_initial" and app in LAST}
+        return HALF_WAY if any((app, LAST[app]) not in applied for app in begun) else ""
     except Error:
-        return False  # who needs the database next says what is wrong with it
+        return ""  # who needs the database next says what is wrong with it
     finally:
         with suppress(Error):
             connection.close()

@@ -38,10 +38,16 @@ class AnswerInvalid(Exception):
         super().__init__(
             gettext("Nothing was decided; the question is still open.")
             + " "
-            + " ".join(text for texts in errors.values() for text in texts)
+            + " ".join(_named(field, text) for field, texts in errors.items() for text in texts)
         )
         self.errors = errors
         self.code = code
+
+
+def _named(field: str, text: str) -> str:
+    """A sentence with the field of the data that it is about, where it is about one."""
+    name = field.removeprefix("input.")
+    return f"{name}: {text}" if name != field else text
 
 
 class AlreadyAnswered(PauseClosed):

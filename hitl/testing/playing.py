@@ -18,7 +18,7 @@ from hitl.models import Decision, Via, Vote
 from hitl.testing.engine import Engine
 from hitl.threads import export
 from runs import services
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, Run, StepTraceback, WorkOrder
 from runs.states import LIVE, RETRIED, RunStatus
 from runs.workflows import ANSWER, APPROVE, CANCEL, REVISE
 from runs.workflows.reviews import stages
@@ -140,8 +140,14 @@ class Play:
 
     @property
     def question(self) -> Question | None:
-        """What it asks, the oldest question first; None where it asks nothing."""
-        return next(iter(self.questions), None)
+        """What it asks, the oldest question first; None where it asks nothing.
+
+        Raises NothingAsked where the work failed, with its words and the author's line.
+        """
+        question = next(iter(self.questions), None)
+        if question is None and self.status == RunStatus.FAILED:
+            raise NothingAsked(f"Nothing is asked; {self._stands()}")
+        return question
 
     @property
     def questions(self) -> list[Question]:
@@ -336,12 +342,19 @@ class Play:
         pauses = [pause for pause in self._open() if at in ("", pause.step, pause.run.child_name)]
         if pauses:
             return pauses[0]
+        raise NothingAsked(f"Nothing is asked{f' at {at}' if at else ''}; {self._stands()}")
+
+    def _stands(self) -> str:
+        """How the work stands that asks nothing."""
         stands = f"the run is {self.status}"
         if self.error:
-            stands += f": {self.error}"
-        elif (wakes := self.wakes_at) is not None:
+            with self.engine.placed():
+                trace = StepTraceback.objects.filter(run=self._run).first()
+            at = f" ({trace.place})" if trace and trace.place else ""
+            return f"{stands}: {self.error}{at}"
+        if (wakes := self.wakes_at) is not None:
             stands += f" and goes on by itself at {wakes:%Y-%m-%d %H:%M:%S} (`.advance(…)`)"
-        raise NothingAsked(f"Nothing is asked{f' at {at}' if at else ''}; {stands}")
+        return stands
 
     def _reviewer(self, pause: Pause, stage: str) -> User:
         """Somebody whom the rules ask, at that stage where one is named, and who has not voted."""

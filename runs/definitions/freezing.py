@@ -16,7 +16,7 @@ from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency
 from runs.models.kinds import Kinds
 from runs.workflows import refusals, registry, schemas
-from runs.workflows.code.asked import ApprovalWanted, required_approvals
+from runs.workflows.code.asked import ApprovalWanted, required_approvals, targets
 from runs.workflows.code.fingerprint import fingerprint
 from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import Choice, FrozenStep
@@ -135,7 +135,28 @@ def freeze_steps(
         frozen.append(_freeze_step(step, position, taken=taken, inside=inside, kinds=kinds))
     _check_ways(frozen)
     _check_approvals_wanted(frozen)
+    _check_targets(frozen)
     return frozen
+
+
+def _check_targets(steps: Sequence[FrozenStep]) -> None:
+    """Raise TemplateInvalid where the code of a step names another one that is there but for its
+    spelling: it could only fail. What looks like no step of this template may be meant for another
+    one that uses the step.
+    """
+    known = {step["name"] for step in steps}
+    for position, step in enumerate(steps):
+        try:
+            named = targets(find(step["function"], step.get("function_version", 1)))
+        except UnknownStep:
+            continue
+        for target in named:
+            if target.step not in known and refusals.close(target.step, known):
+                raise refused(
+                    f"steps.{position}.step_template_slug",
+                    f"Its code leads to the step {target.step!r} ({target.place}). "
+                    f"{refusals.unknown('step', target.step, known)}",
+                )
 
 
 def _check_approvals_wanted(steps: Sequence[FrozenStep]) -> None:

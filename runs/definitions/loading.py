@@ -239,7 +239,8 @@ def _add(known: dict[str, Declared], new: Declared) -> None:
 
 
 def _workflows(module: ModuleType) -> list[Workflow]:
-    """The workflows that a module, or a module below it, has under a name.
+    """The workflows that a module, or a module below it, has under a name or declares at its top
+    level without one.
 
     Looks at copies: threads of a server that starts import modules meanwhile.
     """
@@ -250,8 +251,15 @@ def _workflows(module: ModuleType) -> list[Workflow]:
         if loaded is not None and (name == module.__name__ or name.startswith(below))
     ]
     values = [value for loaded in inside for value in vars(loaded).copy().values()]
-    workflows = {id(value): value for value in values if isinstance(value, Workflow)}
-    return list(workflows.values())
+    named = [value for value in values if isinstance(value, Workflow)]
+    slugs = {workflow.slug for workflow in named}
+    unnamed = [
+        workflow
+        for file in {str(loaded.__file__) for loaded in inside if getattr(loaded, "__file__", "")}
+        for workflow in Workflow.of_file(file)
+        if workflow.slug not in slugs
+    ]
+    return list({id(workflow): workflow for workflow in [*named, *unnamed]}.values())
 
 
 def input_type(slug: str, schema: Mapping[str, Any]) -> type[Any] | None:

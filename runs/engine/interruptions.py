@@ -106,6 +106,7 @@ def guard_loops(step: FrozenStep, number: int, *, before: Mapping[str, int]) -> 
     limit = step.get("max_loops", usual)
     if number - before.get(step["name"], 0) > limit:
         raise StepFailed(
-            f"The step {step['name']} has run {limit} times in this run, which is its limit.",
+            f"The step {step['name']} has run {limit} times in this run, which is its limit. "
+            "`max_loops` of its template, or of `use(…)`, allows more.",
             code=LOOP_LIMIT,
         )

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import sysconfig
+from pathlib import Path
+
 from django.db import models
 
 from checkpoints.models.fields import SealedTextField
+
+FRAME = re.compile(r'^\s*File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+OURS = tuple(
+    f"{Path(__file__).resolve().parents[2] / app}/"
+    for app in ("checkpoints", "runs", "hitl", "project")
+)
+LIBRARIES = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "purelib", "platlib"))
+"""A failure is told where the author wrote, and not where we or a library raise it."""
 
 
 class StepTraceback(models.Model):
@@ -21,3 +33,12 @@ class StepTraceback(models.Model):
 
     def __str__(self) -> str:
         return f"{self.step} of {self.run_id}"
+
+    @property
+    def place(self) -> str:
+        """The innermost line that the author wrote, as `file, line n, in function`; "" where the
+        traceback names none.
+        """
+        every = FRAME.findall(self.text)
+        frames = [frame for frame in every if not frame[0].startswith((*OURS, *LIBRARIES, "<"))]
+        return "{}, line {}, in {}".format(*frames[-1]) if frames else ""

@@ -28,16 +28,21 @@ def as_text(errors: Mapping[str, Iterable[str]]) -> str:
     )
 
 
+def close(name: str, known: Iterable[str]) -> list[str]:
+    """Give the known names that a misspelt one may stand for, the closest first."""
+    return get_close_matches(name, sorted(set(known)), n=3, cutoff=0.6)
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that there is no such name; give a sentence such as
     `There is no key 'pause_afterr'. Did you mean pause_after? There are choices, name, …`.
     """
     names = sorted(set(known))
-    close = get_close_matches(name, names, n=3, cutoff=0.6)
-    listed = [*close, *(name for name in names if name not in close)]
+    nearest = close(name, names)
+    listed = [*nearest, *(name for name in names if name not in nearest)]
     sentences = [f"There is no {kind} {name[:100]!r}."]
-    if close:
-        sentences.append(f"Did you mean {' or '.join(close)}?")
+    if nearest:
+        sentences.append(f"Did you mean {' or '.join(nearest)}?")
     if names:
         sentences.append(
             f"There {'is' if len(names) == 1 else 'are'} "

@@ -23,6 +23,7 @@ MOST = 16
 """Modules of a folder."""
 CROWDED = {
     "bench": (17, "a measurement each, named on the command line of `make bench`"),
+    "hitl/management/commands": (18, "a command each, which Django finds by its file"),
     "tests/worlds": (20, "a world each"),
 }
 """Folder → how many it holds at most, and why."""

@@ -29,7 +29,7 @@ MACHINE = {
     "service_account list", "service_account make", "service_account off", "service_account on",
     "service_account rotate", "service_account token",
     "schedules list", "schedules pause", "schedules resume", "schedules run", "schedules show",
-    "send_test",
+    "send_test", "group", "person",
     "standalone", "start", "startworkflow", "templates apply", "templates export",
     "verify_checkpoints", "verify_ledger", "why",
 }  # fmt: skip

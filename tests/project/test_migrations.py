@@ -27,15 +27,7 @@ GROW = {
     "hitl.vote",
 }
 """Tables that grow with work: nothing may lock their writers out while an index is built."""
-BEFORE = {
-    "hitl.0003_vote_stage", "hitl.0004_start_priority", "hitl.0007_answers_elsewhere",
-    "hitl.0010_comments_at_lines", "hitl.0012_second_factors", "runs.0005_review_stages",
-    "runs.0006_priorities",
-}  # fmt: skip
-"""Migrations of before there was this rule. Nothing is added here."""
-SECOND_PHASE: dict[str, str] = {
-    "runs.0012_default_template": "The version before writes no default; the table has few rows.",
-}
+SECOND_PHASE: dict[str, str] = {}
 """Migration → the version that no longer used what it takes away, or why it stops nobody."""
 TOLD = {"choices", "help_text", "verbose_name", "validators", "editable", "blank", "default"}
 """Parts of a field that no database knows."""
@@ -129,7 +121,7 @@ def test_the_tables_are_what_djangos_migrations_make():
 def test_no_migration_stops_the_processes_of_the_version_before():
     """Old and new code work side by side for the length of a deploy."""
     found = {name: wrong for name, wrong in known() if wrong}
-    allowed = BEFORE | SECOND_PHASE.keys()
+    allowed = SECOND_PHASE.keys()
     assert not {name: wrong for name, wrong in found.items() if name not in allowed}
     assert allowed <= found.keys(), f"nothing is wrong with {sorted(allowed - found.keys())}"
 

@@ -14,6 +14,8 @@ from runs.workflows.code.fingerprint import ModuleSource, reached
 
 JUMPS = {"Go", "Sleep"}
 """Answers of a step that may name the step they lead to."""
+LEADING = {*JUMPS, "Gather"}
+"""The same, with what starts child runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,40 @@ def jumps(function: Callable[..., Any]) -> bool:
         if _called(call) in JUMPS and to is not None and getattr(to, "attr", "") != "step":
             return True
     return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepNamed:
+    """A step that an answer leads to, as a text in the source."""
+
+    step: str
+    place: str
+    """`module, line n`."""
+
+
+@cache
+def targets(function: Callable[..., Any]) -> Sequence[StepNamed]:
+    """The steps that a step function's own answers name: `Go(to="…")`, `Sleep(to="…")`,
+    `Gather(to="…")` and the actions of an `Ask`, as far as they are texts in its module.
+    """
+    own = getattr(function, "__module__", "")
+    return tuple(
+        StepNamed(step=name, place=f"{module}, line {call.lineno}")
+        for module, call in _calls(function)
+        if module == own
+        for name in _led_to(call)
+    )
+
+
+def _led_to(call: ast.Call) -> Iterator[str]:
+    to = _argument(call, "to", place=None) if _called(call) in LEADING else None
+    named: list[Any] = [to]
+    if _called(call) == "Ask":
+        actions = _argument(call, "actions", place=None)
+        named += actions.values if isinstance(actions, ast.Dict) else []
+    for node in named:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
+            yield node.value
 
 
 def _calls(function: Callable[..., Any]) -> Iterator[tuple[str, ast.Call]]:

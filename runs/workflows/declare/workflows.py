@@ -13,7 +13,18 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, Literal, Never, Required, TypedDict, get_args
+from types import FrameType
+from typing import (
+    Any,
+    Literal,
+    Never,
+    NotRequired,
+    Required,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from runs.workflows import refusals, registry, schemas
 from runs.workflows.base import Step
@@ -75,6 +86,8 @@ class StepUse:
 
 
 _made = 0
+_of_modules: dict[tuple[str, str], Workflow] = {}
+"""File and slug → what a module declared at its top level, bound to a name or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +117,11 @@ class Workflow:
     @property
     def title(self) -> str:
         return str(self.template["title"])
+
+    @staticmethod
+    def of_file(file: str) -> list[Workflow]:
+        """Give what a module's file declared at its top level, also what no name is bound to."""
+        return [made for (where, _), made in _of_modules.items() if where == file]
 
     def place_of(self, field: str) -> str:
         """Where the declaration of `steps.<n>.…` stands; the workflow's own place for others."""
@@ -166,6 +184,8 @@ def use(
     place = _place()
     usual = _known(place, use, unknown)
     _check_on_change(on_change, place)
+    _check_keys("retry", [retry] if retry is not None else [], RetryPolicy, place)
+    _check_keys("choices", choices, Choice, place)
     function = _name_of(step, place)
     name = name or function.rpartition(".")[2]
     options: dict[str, Any] = {"name": name, "step_type": step_type or name}
@@ -230,8 +250,9 @@ def workflow(
 ) -> Workflow:
     """Declare a workflow: what orders by it bring, its steps, and how its state is kept.
 
-    Bind it to a name of a module that `WAYSTATION_WORKFLOWS` names. When the product starts, it
-    becomes the template of that slug.
+    Call it in a module that `WAYSTATION_WORKFLOWS` names, at its top level or bound to a name
+    of it.
+    When the product starts, it becomes the template of that slug.
 
     Args:
         slug: how it is called in addresses and commands; letters, digits, `-` and `_`.
@@ -282,7 +303,7 @@ def workflow(
         raise WorkflowInvalid(
             place, f"The name {long[0]!r} is too long. Slug and step have 79 characters together."
         )
-    return Workflow(
+    made = Workflow(
         slug=slug,
         step_templates=kinds,
         template=template,
@@ -290,17 +311,27 @@ def workflow(
         place=place,
         input=_type(input),
     )
+    frame = _declaring()
+    if frame.f_code.co_name == "<module>":
+        _of_modules[frame.f_code.co_filename, slug] = made
+    return made
 
 
 def _type(shape: Shape | None) -> type[Any] | None:
     return shape if isinstance(shape, type) else None
 
 
-def _place() -> str:
-    """The file and line outside of this package that the declaration comes from."""
+def _declaring() -> FrameType:
+    """The frame outside of this package that the declaration comes from."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(HERE):
         frame = frame.f_back
+    return frame
+
+
+def _place() -> str:
+    """The file and line of the declaration."""
+    frame = _declaring()
     return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
@@ -336,6 +367,28 @@ def _name_of(step: Step | str, place: str) -> str:
 def _used(steps: Iterable[StepUse | Step], place: str) -> Iterator[StepUse]:
     for step in steps:
         yield step if isinstance(step, StepUse) else use(step)
+
+
+def _check_keys(keyword: str, given: Sequence[Any], kind: Any, place: str) -> None:
+    """Refuse objects of a keyword that lack a key, or have one that nobody reads."""
+    for values in given:
+        known = kind.__annotations__
+        if not isinstance(values, Mapping):
+            raise WorkflowInvalid(place, f"{keyword}: {values!r:.60} is no object.")
+        for name in values:
+            if name not in known:
+                raise WorkflowInvalid(
+                    place, f"{keyword}: {refusals.unknown('key', str(name), known)}"
+                )
+        for name in known:
+            if name not in values and _is_required(kind, name):
+                raise WorkflowInvalid(place, f"{keyword}: {name!r} is missing.")
+
+
+def _is_required(kind: Any, name: str) -> bool:
+    """Whether an object of a TypedDict has to have a key; its annotations are texts here."""
+    marked = get_origin(get_type_hints(kind, include_extras=True)[name])
+    return marked is Required or (kind.__total__ and marked is not NotRequired)
 
 
 def _check_on_change(policy: str | None, place: str) -> None:

@@ -13,10 +13,11 @@ import pytest
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import checks
-from checkpoints.database.older_database import REFUSAL
+from checkpoints.database.older_database import HALF_WAY, LAST, REFUSAL, refusal
 from tests.databases import copies
 from tests.programs.settings import run
 
@@ -39,6 +40,30 @@ def test_every_way_to_begin_with_an_older_database_is_refused(older: None) -> No
     assert [one.msg for one in run_checks() if one.id == "checkpoints.E010"] == [REFUSAL]
     with pytest.raises(SystemExit, match="made by an older version"):
         checks.at_start(reach=False)  # of servers and workers
+
+
+def test_a_database_half_way_to_the_last_of_many_migrations_is_refused(transactional_db):
+    """Django would say that a migration's parent is missing, and not what to do."""
+    recorder = MigrationRecorder(connection)
+    recorder.record_applied("runs", "0001_initial")
+    try:
+        with pytest.raises(CommandError) as refused:
+            call_command("migrate", verbosity=0)
+        assert str(refused.value) == HALF_WAY
+        assert [one.msg for one in run_checks() if one.id == "checkpoints.E010"] == [HALF_WAY]
+        recorder.record_applied("runs", LAST["runs"])
+        assert refusal() == ""
+    finally:
+        for name in ("0001_initial", LAST["runs"]):
+            recorder.record_unapplied("runs", name)
+
+
+def test_one_migration_stands_for_all_that_there_were():
+    """So a database that had them all is taken as it is."""
+    loader = MigrationLoader(None)
+    for app, last in LAST.items():
+        replaces = loader.disk_migrations[app, "0001_tables"].replaces
+        assert replaces[0] == (app, "0001_initial") and replaces[-1] == (app, last)
 
 
 def test_todays_database_is_not_refused(db: None) -> None:

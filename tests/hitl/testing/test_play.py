@@ -21,6 +21,7 @@ from runs import tasks
 from runs.agents.model.scripted import Wanted
 from runs.engine.context import streaming
 from runs.services import InputInvalid
+from runs.workflows import Go, step, use, workflow
 from tests.databases.copies import ROOT
 from tests.hitl.testing import shop
 from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
@@ -314,3 +315,17 @@ def test_the_engine_of_postgresql_plays_the_same():
         again.close()
     finally:
         engine.close()
+
+
+@step("t.breaks")
+def breaks(state, context):
+    return Go(update={"sum": 1 / state.get("parts", 0)})
+
+
+def test_what_is_asked_of_failed_work_says_why_it_failed_and_where():
+    """Before, it was None, and the test failed of that."""
+    run = play(workflow("breaks", title="Breaks", steps=[use(breaks, pause_after=True)]))
+    with pytest.raises(NothingAsked) as nothing:
+        assert run.question
+    assert "ZeroDivisionError" in str(nothing.value) or "division" in str(nothing.value)
+    assert f"{__file__}, line " in str(nothing.value) and "in breaks" in str(nothing.value)

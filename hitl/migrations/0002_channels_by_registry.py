@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hitl', '0022_reported_ends'),
+        ('hitl', '0001_tables'),
     ]
 
     operations = [
