@@ -108,7 +108,6 @@ class Migration(migrations.Migration):
                 ('session', models.CharField(blank=True, default='', help_text="That program's session, whose memory it shares.", max_length=200)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('imported_at', models.DateTimeField(editable=False, help_text='When it was made of a document; what came with that is marked.', null=True)),
-                ('head', models.ForeignKey(db_index=False, editable=False, help_text='The checkpoint a run goes on from.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.checkpoint')),
                 ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='threads', to=settings.AUTH_USER_MODEL)),
                 ('team', models.ForeignKey(blank=True, help_text='Its members see and answer too.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='threads', to='auth.group')),
             ],
@@ -303,6 +302,11 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='graphnamespace',
             constraint=models.UniqueConstraint(fields=('thread', 'name'), name='graph_namespace_once_per_thread'),
+        ),
+        migrations.AddField(
+            model_name='thread',
+            name='head',
+            field=models.ForeignKey(db_index=False, editable=False, help_text='The checkpoint a run goes on from.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.checkpoint'),
         ),
         migrations.RunPython(own_head, migrations.RunPython.noop),
         # no model's table: `flush` empties those, and a row in this one must let it do so first; see
