@@ -81,7 +81,7 @@ function changedLines(before, after) {
 
 const withEdits = (count, edits) => ngettext("with %(edits)s edit", "with %(edits)s edits", count, { edits });
 /** What the server puts behind a button's name where the page comes back with edits. */
-const SUFFIX = new RegExp(` (?:${[1, 2].map((count) => withEdits(count, "\\d+")).join("|")})$`);
+const SUFFIX = new RegExp(`\\s+(?:${[1, 2].map((count) => withEdits(count, "\\d+")).join("|")})$`);
 
 /** Whether the call is rejected, or answered in the tool's place. */
 const isNotMade = (call) => Boolean(call.querySelector('[type="radio"]:is([value="reject"], [value="respond"]):checked'));

@@ -152,6 +152,7 @@ STILL: dict[str, str] = {
     "POST views/": OWN_VIEWS,
     f"POST views/{VIEW}/do": OWN_VIEWS,
     "command workorder show": "Shows an order.",
+    "command why": "Says why a run stands where it stands.",
     **{
         f"command {name}": SHELL
         for name in (

@@ -13,6 +13,7 @@ from hitl.decisions.reviewers.policy import NotNow
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from tests.conftest import drive, fresh, pause_of
+from tests.doors.html import join
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
@@ -100,7 +101,7 @@ def test_the_plain_button_takes_the_text_as_it_stands_in_its_field(ruled, ana):
     back = browser(ana).post(url, {**typed, "change": "reset"}).content.decode()
     assert "but shorter" not in back and "Approve with" not in back
     again = browser(ana).post(url, {**typed, "change": ""}).content.decode()
-    assert re.search(r"Approve with \d edits?<", again)
+    assert re.search(r"Approve with \d edits?<", join(again))
     answered = browser(ana).post(url, {**typed, "action": "approve"}, follow=True)
     assert "You approved with your edits." in answered.content.decode()
     assert Decision.objects.get().edited_content == EDITED

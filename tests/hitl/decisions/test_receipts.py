@@ -20,6 +20,7 @@ from hitl.models import Decision, Via
 from hitl.threads import erasure
 from tests.conftest import drive, fresh, pause_of
 from tests.doors.admin import client_of, staff
+from tests.doors.html import fold
 from tests.hitl.decisions.undo_windows import patient_template
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +52,7 @@ def receipt(client, decision):
 
 def test_a_receipt_says_who_what_when_and_where_it_stands(decision, paused, page):
     """P11: also how it stands in its chain."""
-    html = receipt(page, decision).content.decode()
+    html = fold(receipt(page, decision).content.decode())
     for words in (
         "Ben (ben)",
         "Rest",

@@ -20,6 +20,7 @@ from runs.workflows.base import Ask, Done, Report
 from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, fresh, pause_of, state_at_head
+from tests.doors.html import fold
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
@@ -275,7 +276,7 @@ def test_the_card_has_a_choice_per_call_and_keeps_what_was_typed(waiting, ana, p
         "call.1.decision": "reject",
     }
     answered = page.post(f"/pauses/{pause.shown_id}/decide", typed)
-    text = answered.content.decode()
+    text = fold(answered.content.decode())
     assert answered.status_code == 422
     assert "Say why this call is rejected." not in text  # first every call needs a choice
     assert 'value="edit" checked' in text

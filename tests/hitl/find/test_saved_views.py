@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group
 
 from hitl.models import SavedView
 from runs import limits
+from tests.doors.html import join
 from tests.worlds.people import group
 from tests.worlds.ruled_order import browser
 
@@ -26,10 +27,10 @@ def test_a_view_is_kept_from_the_bar_and_shown_above_its_list(page, ana, paused)
     assert kept.status_code == 302
     assert kept["Location"] == "/work-orders/?status=paused&sort=oldest"
     shown = page.get(kept["Location"]).content.decode()
-    assert 'aria-current="page">My work</a>' in shown
+    assert 'aria-current="page">My work</a>' in join(shown)
     assert "Save this view" not in shown
-    assert ">My work</a>" in page.get("/work-orders/").content.decode()
-    assert ">My work</a>" not in page.get("/threads/").content.decode()
+    assert ">My work</a>" in join(page.get("/work-orders/").content.decode())
+    assert ">My work</a>" not in join(page.get("/threads/").content.decode())
     again = page.post("/views/", {"list": "orders", "name": "My work", "query": ""})
     assert again.status_code == 422 and "with this name" in again.content.decode()
     (view,) = SavedView.objects.all()

@@ -20,6 +20,7 @@ from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import Lifecycle
 from tests.conftest import drive, pause_of
+from tests.doors.html import join
 from tests.worlds.other_engine import URL, answer, ask, run_out
 
 pytestmark = pytest.mark.django_db
@@ -258,8 +259,10 @@ def test_the_page_of_an_answered_wait_says_resumed_and_no_message_is_promised(an
     answer("booking-1")
     advance(pause.run_id, budget=5)
     page.force_login(ana)
-    shown = page.get(f"/threads/{pause.run.thread.shown_id}/").content.decode()
+    shown = join(page.get(f"/threads/{pause.run.thread.shown_id}/").content.decode())
     assert "The question was answered" in shown
     assert '<span class="status resumed">Resumed</span>' in shown
     assert "The run is complete" not in shown
-    assert '<span class="status resumed">Resumed</span>' in page.get("/threads/").content.decode()
+    assert '<span class="status resumed">Resumed</span>' in join(
+        page.get("/threads/").content.decode()
+    )

@@ -23,6 +23,7 @@ from runs.states import FAILED
 from runs.workflows import registry
 from runs.workflows.code.fingerprint import fingerprint
 from tests.conftest import drive, fresh, log_lines, pause_of
+from tests.doors.html import fold
 from tests.worlds import steps
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +66,8 @@ def test_the_card_and_the_operations_page_name_changed_steps_while_the_order_sti
     url = reverse("hitl:order", args=[paused.pk])
     assert b"data-changed-code" not in page.get(url).content
     steps.deploy(monkeypatch, work=steps.plan)
-    assert "Code changed since this work was asked for: Work" in page.get(url).content.decode()
+    shown = fold(page.get(url).content.decode())
+    assert "Code changed since this work was asked for: Work" in shown
     ana.user_permissions.add(Permission.objects.get(codename="view_run"))
     text = page.get(reverse("hitl:operations")).content.decode()
     assert "Changed code" in text

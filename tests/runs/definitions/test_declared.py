@@ -13,6 +13,7 @@ from runs.definitions import shipped
 from runs.models import WorkOrder
 from runs.workflows import registry
 from tests.conftest import drive, pause_of, state_at_head
+from tests.doors.html import join
 from tests.doors.rest import ORDERS, problem
 
 AUTHOR = """
@@ -113,7 +114,7 @@ def test_a_declared_input_is_a_form_a_422_and_a_value_with_its_types(page, ana, 
     assert made.status_code == 302
     order = WorkOrder.objects.get()
     assert order.input == {**GOOD, "parts": []}  # with the default of what was left out
-    shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    shown = join(page.get(f"/work-orders/{order.shown_id}/").content.decode())
     assert "<dt>Back to: Street</dt><dd>Hill 1</dd>" in shown
 
     # REST

@@ -603,7 +603,7 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
     page.get_by_label("Wrap lines").check()
     assert line.evaluate("e => getComputedStyle(e.parentElement).whiteSpace") != width
     line.click()
-    text = page.get_by_label(re.compile("^Your comment It decides nothing. Revise"))
+    text = page.get_by_label("Your comment It decides nothing. Revise")
     expect(text).to_be_focused()
     expect(page.get_by_label("Line", exact=True)).to_have_value("8")
     expect(page.get_by_label("File", exact=True)).to_have_value("a.py")

@@ -17,6 +17,7 @@ from runs.workflows.base import Ask, Report
 from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, pause_of
+from tests.doors.html import fold
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -66,7 +67,7 @@ def shown(order: Any, client: Any, page: Any) -> dict[str, str]:
     """What each door says of a question, as text."""
     read = pause_of(order)
     return {
-        "page": page.get(f"/work-orders/{order.shown_id}", follow=True).content.decode(),
+        "page": fold(page.get(f"/work-orders/{order.shown_id}", follow=True).content.decode()),
         "rest": client.get(f"/api/v1/pauses/{read.shown_id}").content.decode(),
         "workflows": client.get(f"/api/v1/workflows/{read.run.shown_id}").content.decode(),
         "langgraph": json.dumps(interrupts.value_of(read)),

@@ -37,6 +37,7 @@ from runs.workflows import owned
 from runs.workflows.owned import Keeps
 from tests.conftest import drive, fresh, log_lines, pause_of, state_at_head
 from tests.databases.whole import file_database
+from tests.doors.html import join
 from tests.extensions.langgraph.graphs.graphs import EFFECTS
 from tests.killed.moments import Killed, child_environment, expire_leases, work_off
 from tests.servers.stack import ROOT
@@ -232,7 +233,7 @@ def test_one_of_several_calls_is_answered_with_words(graph_order, ana):
 def test_a_response_schema_is_a_form_that_only_takes_what_fits(graph_order, ana, page):
     order = drive(graph_order("form"))
     assert (pause_of(order).question, pause_of(order).kind) == ("When?", "input")
-    assert ">Day" in page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert ">Day" in join(page.get(f"/work-orders/{order.shown_id}/").content.decode())
     with pytest.raises(services.AnswerInvalid):
         answer(order, ana, **said({"day": 3}))
     assert of(answer(order, ana, **said({"day": "Monday"}))) == {"answers": [{"day": "Monday"}]}

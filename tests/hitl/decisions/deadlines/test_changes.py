@@ -15,6 +15,7 @@ from hitl.decisions.services import Answer
 from hitl.models import Snooze, Via
 from tests.conftest import fresh, kinds, pause_of
 from tests.databases.whole import rows
+from tests.doors.html import fold
 from tests.worlds.deadlines import HOUR, at, updates
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.ruled_order import browser
@@ -213,7 +214,7 @@ def test_a_hidden_question_is_out_of_the_own_inbox_only_and_comes_back(asked, an
     assert browser(ana).post(f"/pauses/{pause.shown_id}/snooze", {"hours": 1}).status_code == 302
     assert [user.username for user in (ana, ben) if changes.inbox(user).exists()] == ["ben"]
     inbox = browser(ana).get("/").content.decode()
-    assert "1 hidden until later" in inbox
+    assert "1 hidden until later" in fold(inbox)
     assert f'data-row="{pause.shown_id}"' not in inbox
     Snooze.objects.update(until=timezone.now())
     assert changes.inbox(ana).get() == pause

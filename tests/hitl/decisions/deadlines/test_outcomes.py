@@ -31,6 +31,7 @@ from runs.threads import turns
 from runs.workflows.base import Ask, Child, Gather, Report
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
 from tests.databases.whole import rows
+from tests.doors.html import fold
 from tests.worlds.deadlines import HOUR, at, updates
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.deadlines import fire as fire_one
@@ -639,7 +640,7 @@ def test_the_trail_of_a_silent_approval_reads_as_such(asked, page):
     order = asked(deadline={**FOUR, "outcome": "approve"})
     fire(at(pause_of(order), 4))
     assert any("approve" in words for words in log_lines(order))
-    shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    shown = fold(page.get(f"/work-orders/{order.shown_id}/").content.decode())
     assert (
         "the template&#x27;s rules</b> approved" in shown
         or "the template&#39;s rules</b> approved" in shown

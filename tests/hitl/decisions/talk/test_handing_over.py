@@ -17,6 +17,7 @@ from hitl.outbound import sending
 from hitl.threads import erasure
 from runs.services import PauseClosed
 from tests.conftest import drive, pause_of
+from tests.doors.html import fold
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.people import group
 from tests.worlds.ruled_order import browser, rest
@@ -200,7 +201,7 @@ def test_the_page_hands_over_and_takes_back_without_javascript(asked, ana, carl)
     assert browser(ana).post(address, {"to": "carl", "reason": "I am away"}).status_code == 302
     page = browser(ana).get(order).content.decode()
     assert "You asked <b>carl</b> to answer in your place." in page
-    theirs = browser(carl).get(order).content.decode().replace("\n", "")
+    theirs = fold(browser(carl).get(order).content.decode())
     assert "You are answering for <b>Ana Ruiz</b>" in theirs
     assert 'list="hand-colleagues"' not in theirs
     assert browser(ana).post(address, {"take_back": "1"}).status_code == 302
