@@ -46,7 +46,7 @@ def flows(tmp_path, monkeypatch, settings):
     monkeypatch.setattr(sys, "path", [*sys.path])
 
     def write(name: str, *, to: str = "act") -> Path:
-        path = tmp_path / f"{name}.py"
+        path: Path = tmp_path / f"{name}.py"
         path.write_text(FLOWS.format(name=name, to=to))
         settings.WAYSTATION_WORKFLOWS = [str(tmp_path)]
         return path
