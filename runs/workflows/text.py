@@ -8,6 +8,7 @@ from typing import Any
 
 PLACE = re.compile(r"\{([^{}]{1,60})\}")
 MARKS = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`~]{1,3}(?=\S)|(?<=\S)[*_`~]{1,3}")
+ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^a-z])")
 NOT_SPOKEN = ("|", "```", "~~~", "---", "***", "<")
 BEGINS = re.compile(r"^\s*(?:[-*+]|\d+[.)]|>|\|)\s*|^\s*#{1,6}\s+")
@@ -101,4 +102,5 @@ def first_sentence(markdown: str, longest: int) -> tuple[str, bool]:
 
 
 def _unmarked(line: str) -> str:
-    return " ".join(MARKS.sub(lambda mark: mark[1] or "", BEGINS.sub("", line)).split())
+    bare = MARKS.sub(lambda mark: mark[1] or "", BEGINS.sub("", line))
+    return " ".join(ESCAPED.sub(r"\1", bare).split())

@@ -133,7 +133,7 @@ class QuestionRows:
         )
         if not pause.summary and not facts:
             return ""
-        return f'<p class="says" dir="auto">{invisible.html(pause.summary)}{facts}</p>'
+        return f'<p class="gist" dir="auto">{invisible.html(pause.summary)}{facts}</p>'
 
     def _due(self, at: dt.datetime) -> str:
         left = at - self._now

@@ -34,6 +34,7 @@ def test_names_are_filled_in_and_what_is_unknown_stays_as_it_is_written(words, s
         ("Refund **120 EUR** to `Ana`.", "Refund 120 EUR to Ana.", True),
         ("# Plan 1\n\nfirst", "Plan 1: first", True),
         ("# Plan\n\nOne. Two.", "Plan: One.", False),
+        (r"Order PO\-9999 is not ours\.", "Order PO-9999 is not ours.", True),
         ("Costs 3.5 EUR. Then more.", "Costs 3.5 EUR.", False),
         ("[Pay](https://evil.example)", "Pay", False),
         ("| a | b |\n|---|---|\n| 1 | 2 |\n\nThe sum is 3.", "The sum is 3.", False),

@@ -87,7 +87,7 @@ def test_a_row_says_what_is_decided(order_that, page):
     pause = asked(order_that, report, question="Refund {amount} to {customer}?")
     shown = row(page, pause)
     assert "Refund 120 EUR to Ana &amp; Co?</a>" in shown
-    assert '<p class="says" dir="auto">Refund 120 EUR to Ana &amp; Co.' in shown
+    assert '<p class="gist" dir="auto">Refund 120 EUR to Ana &amp; Co.' in shown
     assert "<span>Amount <b>120 EUR</b></span> <span>Customer <b>Ana &amp; Co</b></span>" in shown
     assert "Days" not in shown
 
