@@ -146,7 +146,6 @@ STILL: dict[str, str] = {
     "socket ": "Closes at once.",
     "command workorder list": "Lists orders.",
     "command find": "Lists what a person sees.",
-    "command why": "Says why a run stands still.",
     **{f"{method} {API}views{one}": OWN_VIEWS
     for method, one in (("POST", ""), ("PATCH", f"/{VIEW}"), ("DELETE", f"/{VIEW}"))},
     "POST views/": OWN_VIEWS,
