@@ -97,6 +97,8 @@ STILL: dict[str, str] = {
     "admin hitl_apitoken add": DESK,
     "admin hitl.ApiToken revoke": DESK,
     "command api_token": SHELL,
+    "command group": SHELL,
+    "command person": SHELL,
     "admin hitl_serviceaccount add": "For superusers alone; a token of one asks and reads.",
     **{f"admin hitl.ServiceAccount {what}": DESK for what in ("rotate_tokens", "switch_off",
     "switch_on")},
