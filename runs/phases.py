@@ -10,7 +10,7 @@ import re
 from django.utils.translation import gettext, gettext_noop
 
 from runs.models import WorkOrder
-from runs.states import AFTER, BEFORE, CANCELLED, EXPIRED, SUSPENDED, RunStatus
+from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import sequence
 
 WORDS = {
@@ -41,13 +41,11 @@ def whereabouts(order: WorkOrder) -> str:
         return words(order.phase)
     steps = order.definition.steps
     place = sequence.place_in(steps, order.current_step or steps[0]["name"], asked(order))
-    ends = {
-        CANCELLED: gettext("Cancelled at %(place)s"),
-        EXPIRED: gettext("Expired at %(place)s"),
+    words_of_end = {
+        "cancelled": gettext("Cancelled at %(place)s"),
+        "expired": gettext("Expired at %(place)s"),
     }
-    run = order.latest_run
-    stopped = gettext("Stopped at %(place)s")
-    return (ends.get(RunStatus(run.status), stopped) if run else stopped) % {"place": place}
+    return words_of_end.get(order.standing, gettext("Stopped at %(place)s")) % {"place": place}
 
 
 def asked(order: WorkOrder) -> str | None:

@@ -165,6 +165,13 @@ class WorkOrder(ids.HasShownId, models.Model):
         )
 
     @property
+    def standing(self) -> str:
+        """`status` as pages show it: `cancelled` and `expired` are no failures there."""
+        run = self.latest_run
+        ended = {RunStatus.CANCELLED, RunStatus.EXPIRED}
+        return str(run.status) if run is not None and run.status in ended else self.status
+
+    @property
     def phase(self) -> str:
         if self.status == "completed":
             return "completed"

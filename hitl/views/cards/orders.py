@@ -66,7 +66,7 @@ def order_status(order: WorkOrder) -> SafeString:
     """Status first; the phase only where it adds something, and how the work ended where its
     workflow says so.
     """
-    status = order.status
+    status = order.standing
     said = f'<span class="status {escape(status)}">{escape(state_words(status))}</span>'
     more = phases.whereabouts(order) if status != "completed" else _conclusion(order)
     return SafeString(f'{said} <span class="phase">{invisible.html(more)}</span>' if more else said)

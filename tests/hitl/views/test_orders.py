@@ -306,12 +306,15 @@ def test_cancelling_asks_first_and_asking_changes_nothing(page, paused):
     assert rows() == before
 
 
-def test_a_cancelled_order_shows_failed_and_why(page, paused):
-    """S4-61."""
+def test_a_cancelled_order_shows_that_it_was_cancelled_and_why(page, api, ana, paused):
+    """S4-61: its status is `failed` over REST; a page calls no cancelled work a failure."""
     response = page.post(url(paused, "cancel"), follow=True)
     shown = text(response)
     assert "⏸️" not in shown
-    assert "Failed" in shown
+    assert 'class="status cancelled">Cancelled</span>' in shown and "Failed" not in shown
+    assert 'class="card ended"' in shown
+    told = api(ana).get(f"/api/v1/work-orders/{paused.shown_id}").json()
+    assert told["status"] == "failed"
     assert "Cancelled by user at planning phase" in shown
     assert page.post(url(paused, "cancel")).status_code == 409
 

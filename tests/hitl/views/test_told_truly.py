@@ -161,7 +161,7 @@ def test_what_ended_says_how_and_where(asked, make_order, page, ana):
     late = asked(deadline={"after": "PT1H"})
     fire(pause_of(late).pk, now=timezone.now() + dt.timedelta(hours=2))
     shown = text(page.get(url(late)))
-    assert status_of(shown) == ("Failed", "Expired at Plan Approval")
+    assert status_of(shown) == ("Expired", "Expired at Plan Approval")
     assert "Expired at Plan Approval: nobody answered in time" in shown
     assert progress_of(shown)[:3] == [
         ("Plan", "done"),
@@ -170,7 +170,7 @@ def test_what_ended_says_how_and_where(asked, make_order, page, ana):
     ]
     gone = asked()
     services.decide(pause_of(gone).pk, Answer("cancel", Via.PAGE), by=ana)
-    assert status_of(text(page.get(url(gone)))) == ("Failed", "Cancelled at Plan Approval")
+    assert status_of(text(page.get(url(gone)))) == ("Cancelled", "Cancelled at Plan Approval")
     broken = drive(make_order("writing-fail"))
     assert status_of(text(page.get(url(broken)))) == ("Failed", "Stopped at Fail")
     listed = text(page.get("/work-orders/"))

@@ -98,7 +98,7 @@ def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page)
     expect(phone.locator("main")).to_contain_text("Cancelled by user at planning phase")
     expect(desktop.locator("main")).to_contain_text("Cancelled by user at planning phase")
     expect(desktop.locator("[data-approve]")).to_have_count(0)
-    expect(desktop.locator("main")).to_contain_text("Failed")
+    expect(desktop.locator("main .status").first).to_have_text("Cancelled")
     shot(desktop, "cancelled-desktop")
 
 

@@ -419,7 +419,7 @@ def test_level_8_cancel(terminal, open_page):
     with spinning(page, page.get_by_role("button", name="Yes, Cancel")):
         assert terminal.send(STATUS)["status"] == "paused"
     expect(page.locator("main")).to_contain_text("Cancelled by user at planning phase")
-    expect(page.locator("main")).to_contain_text("Failed")
+    expect(page.locator("main .status").first).to_have_text("Cancelled")
     expect(page.locator(".pause")).to_have_count(0)
     shown = terminal.send(STATUS)
     assert (shown["status"], shown["failure_code"]) == ("failed", "cancelled_by_user")
