@@ -29,7 +29,6 @@ from runs.models import Definition, Pause, Run
 from runs.states import PauseKind, RunStatus
 from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import FrozenStep
-from runs.workflows.text import first_sentence
 from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ELSEWHERE
 
@@ -136,8 +135,6 @@ def open_wait(thread: Thread, asked: ExternalQuestion) -> Pause:
         most=settings.WAYSTATION_STATE_BYTES,
     )
     facts = [[label, value] for label, value in asked.facts]
-    summary, whole = first_sentence(asked.content, step_rows.SUMMARY)
-    more = asked.calls or asked.required_inputs or facts[step_rows.FACTS_OF_A_ROW :]
     pause = Pause.objects.create(
         run=run,
         checkpoint=checkpoint,
@@ -145,8 +142,7 @@ def open_wait(thread: Thread, asked: ExternalQuestion) -> Pause:
         phase=asked.blocking_reason,
         kind=PauseKind.TOOLS if asked.calls else PauseKind.EXTERNAL,
         question=asked.question,
-        summary=summary,
-        brief=whole and not more,
+        **step_rows.of_a_row(asked.content, facts, asked.calls, asked.required_inputs),
         content=asked.content,
         facts=facts,
         content_digest=questions.digest(

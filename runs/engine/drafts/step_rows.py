@@ -4,7 +4,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -274,7 +274,6 @@ def pause(
             shown["patch"],
             *([] if ask.phase in STOPS else [{"state": checkpoint.digest}]),
         ]
-    beginning, whole = first_sentence(shown["content"], SUMMARY)
     return Pause(
         outside=question.outside,
         run=held.run,
@@ -283,8 +282,12 @@ def pause(
         phase=ask.phase,
         kind=question.kind,
         question=codec.readable(ask.question)[:300],
-        summary=shown["summary"] or beginning,
-        brief=whole and _is_brief(question, shown),
+        **of_a_row(
+            shown["content"],
+            shown["facts"],
+            *(shown["patch"], shown["effects"], question.calls, question.required_inputs),
+            summary=shown["summary"],
+        ),
         content=shown["content"],
         patch_digest=shown["patch"],
         facts=shown["facts"],
@@ -305,10 +308,13 @@ def pause(
     )
 
 
-def _is_brief(question: CheckedAsk, shown: Mapping[str, Any]) -> bool:
-    """Whether nothing is decided that a row has no room for."""
-    more = (shown["patch"], shown["effects"], question.calls, question.required_inputs)
-    return not any(more) and len(shown["facts"]) <= FACTS_OF_A_ROW
+def of_a_row(content: str, facts: Sequence[Any], *others: Any, summary: str = "") -> dict[str, Any]:
+    """The columns of what a row says of a question. `others` are parts of what is decided that a
+    row has no room for; without any, it may show all.
+    """
+    beginning, whole = first_sentence(content, SUMMARY)
+    brief = whole and not any(others) and len(facts) <= FACTS_OF_A_ROW
+    return {"summary": summary or beginning, "brief": brief}
 
 
 def _asked_before(held: ClaimedRun, phase: str) -> int | None:

@@ -124,6 +124,21 @@ def test_a_wait_is_opened_answered_and_gone_on_with(engine, ana):
     assert (told["status"], told["state"]) == ("running", {**WAIT["state"], **GOOD})
 
 
+@pytest.mark.parametrize(
+    ("changes", "summary", "brief"),
+    [
+        ({"content": "Pay **120 EUR**?", "required_inputs": {}}, "Pay 120 EUR?", True),
+        ({"content": "Pay 120 EUR? And more.", "required_inputs": {}}, "Pay 120 EUR?", False),
+        ({"content": "Pay 120 EUR?"}, "Pay 120 EUR?", False),
+    ],
+)
+def test_its_row_says_what_is_decided(engine, changes, summary, brief):
+    """As a row of a question of ours does."""
+    assert engine.wait(**changes).status_code == 201
+    pause = Pause.objects.get()
+    assert (pause.summary, pause.brief) == (summary, brief)
+
+
 def test_no_step_and_no_worker_is_needed_to_wait(engine):
     """P7, S3-12, S3-29."""
     engine.wait()
