@@ -1,4 +1,4 @@
-"""Whether the project that the apps are in guards the API as it has to be."""
+"""The system check that a project with these apps guards their API."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hitl.http import rest
 
 @register("hitl")
 def api_is_guarded(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """Tokens' scopes, and that one has to log in, are classes that REST_FRAMEWORK names for all
-    views.
+    """Report which classes REST_FRAMEWORK lacks: in all views, they ask for a login and check the
+    scopes of tokens.
     """
     if not (lacking := rest.lacking(settings.REST_FRAMEWORK)):
         return []

@@ -13,7 +13,7 @@ class BookingConfig(Extension):
 
     def demo(self, by: Any) -> None:
         """Three invoices: one books itself, one waits for a bookkeeper, one for the supplier."""
-        from runs import services as runs  # here: models are not there before
+        from runs import services as runs  # here: models are not loaded before
 
         for path in make_samples(
             Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"

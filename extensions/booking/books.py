@@ -3,7 +3,7 @@ exported by another system.
 
 `suppliers.csv`: number, name, vat_id, iban (several with `;`), account, cost_centre ·
 `accounts.csv`: account, cost_centre, title · `purchase_orders.csv`: order, line, supplier, text,
-net, account, cost_centre, status (`open` or anything else), one row a line.
+net, account, cost_centre, status (`open` or anything else), one row for each line.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from runs.workflows import StepFailed
 
 MAX_BYTES = 50_000_000
+"""Of one file."""
 SUPPLIERS, ACCOUNTS, ORDERS, LEDGER = (
     "suppliers.csv",
     "accounts.csv",
@@ -38,12 +39,12 @@ class Supplier:
 
     @property
     def accounts(self) -> list[str]:
-        """Its IBANs, of which a supplier may have several."""
+        """The supplier's IBANs, of which there may be several."""
         return accounts_in(self.iban)
 
 
 def accounts_in(text: str) -> list[str]:
-    """The IBANs of a cell, with `;` between them."""
+    """Split a cell into its IBANs, with `;` between them."""
     return [account.strip() for account in text.split(";") if account.strip()]
 
 
@@ -84,7 +85,7 @@ class Books:
 
 
 def folder_of(shared: Path, config: Mapping[str, Any]) -> Path:
-    """The folder of the books, `books` of the step's configuration below the shared one.
+    """Return the folder of the books: `books` of the step's configuration, in the shared folder.
 
     Raises StepFailed `books_outside`.
     """
@@ -98,7 +99,7 @@ def folder_of(shared: Path, config: Mapping[str, Any]) -> Path:
 
 
 def read_books(folder: Path) -> Books:
-    """All master data.
+    """Read all master data.
 
     Raises StepFailed: `books_missing`, `books_unreadable`, with the file and what to change.
     """
@@ -118,7 +119,7 @@ def read_books(folder: Path) -> Books:
 
 
 def _rows(path: Path, kind: type[Any]) -> list[dict[str, Any]]:
-    """The rows, of the columns that `kind` has; further columns are for others."""
+    """Read the rows with the columns that `kind` has; other programs may use more columns."""
     names = list(kind.__dataclass_fields__)
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What there is to decide about an invoice: what is missing, what is doubtful, and how sure the
+"""What is open about an invoice: which terms are missing, what is in doubt, and how sure the
 booking is. Pure.
 """
 
@@ -50,6 +50,7 @@ SURE_OF_SUPPLIER = {
     "name": "0.80",
     "": "0.00",
 }
+"""How sure the supplier is, by what it was found by."""
 SURE_OF_ORDER = {
     "open": "1.00",
     "": "0.95",
@@ -57,6 +58,7 @@ SURE_OF_ORDER = {
     "unknown": "0.70",
     "other_supplier": "0.50",
 }
+"""How sure the order is, by its state."""
 ASK_SUPPLIER, REJECT = "ask_supplier", "reject"
 ANOTHER = "It is another invoice all the same: book it"
 
@@ -73,13 +75,13 @@ class BookingPolicy:
     vat_account: str = "1406"
     payables_account: str = "1600"
     one_time: str = "79999"
-    """Number under which suppliers are booked that are not on the list and shall not be."""
+    """Number for the booking of suppliers that are not listed and shall not be."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """To the supplier, by name, where they are not the usual ones: `letters`."""
+    """Texts to the supplier that replace the usual ones of `letters`, by name."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> BookingPolicy:
-        """Raises ValueError for a configuration that is none."""
+        """Read the policy from a configuration. Raises ValueError where a value is wrong."""
         known = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
         try:
             for name in ("threshold", "limit"):
@@ -119,8 +121,8 @@ class Case:
 
     @property
     def missing(self) -> list[RuleFinding]:
-        """What the supplier must tell; nothing while it is for a bookkeeper to say whether what was
-        read is what the document says.
+        """The findings that the supplier must settle; none before a bookkeeper has said whether the
+        document was read right.
         """
         if foreign(self.invoice) and "profile_checked" not in self.accepted:
             return []
@@ -139,8 +141,8 @@ class Case:
 
     @property
     def is_unbookable(self) -> bool:
-        """Whether it says too little to book anything of it, whatever anybody tells (BR-16), or in
-        a shape that is out of scope.
+        """Whether the invoice says too little to book anything of it, whatever anybody adds
+        (BR-16), or has a shape that is out of scope.
         """
         return not self.invoice.lines or any(one.rule == NESTED for one in self.findings)
 
@@ -155,18 +157,18 @@ class Case:
 
     @property
     def reading(self) -> str:
-        """Whether it asks for money or takes it back; "" while nobody knows."""
+        """Whether the invoice asks for money or takes money back; "" while nobody knows."""
         return reading(self.booked, self.accepted)
 
     @property
     def names_booked(self) -> bool:
-        """Whether it names earlier invoices (BG-3), and all of them are in the ledger."""
+        """Whether the invoice names earlier ones (BG-3), and all of them are in the ledger."""
         named = self.invoice.named
         return bool(named) and set(named) <= set(self.match.get("named_booked", []))
 
     @property
     def waits_for_rate(self) -> bool:
-        """Whether its amounts cannot be compared with those of the books yet."""
+        """Whether a rate is missing, so that no amount can be compared with the books yet."""
         foreign = self.invoice.currency not in {self.policy.currency, None}
         return foreign and "rate" not in self.accepted
 
@@ -176,7 +178,7 @@ class Case:
 
     @property
     def can_be_calculated(self) -> bool:
-        """Whether booking what the parts come to leaves nothing wrong."""
+        """Whether nothing is wrong any more where the sums of the parts are booked."""
         return not [
             finding for finding in check(recalculated(self.invoice)) if finding.kind == "wrong"
         ]
@@ -195,8 +197,8 @@ class Case:
         )
 
     def is_unsure(self, position: str, assigned: Mapping[str, str]) -> bool:
-        """Whether a bookkeeper must name its account: also with a threshold of 0 a position is not
-        booked without one.
+        """Whether a bookkeeper must name a position's account: even with a threshold of 0, no
+        position is booked without an account.
         """
         return self.sureness(position, assigned) < self.policy.threshold or not self.key_of(
             position, assigned
@@ -215,7 +217,7 @@ class Case:
 
 
 def doubts(case: Case, books: Books) -> list[Doubt]:
-    """What a bookkeeper must say and has not said yet, in the order of weight."""
+    """List what a bookkeeper must say and has not said yet, the weightiest first."""
     every = [
         *_of_profile(case),
         *_of_amounts(case),
@@ -224,7 +226,7 @@ def doubts(case: Case, books: Books) -> list[Doubt]:
         *_of_money(case),
         *_of_order(case),
     ]
-    # asked, and still wrong
+    # amounts that the supplier was asked about, and that are still wrong, settle nothing
     settled = {
         key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)
     }
@@ -265,7 +267,7 @@ def _of_amounts(case: Case) -> list[Doubt]:
 
 
 def _of_signs(case: Case) -> list[Doubt]:
-    """Who owes whom, where type and signs do not say it; once the amounts are settled."""
+    """Ask who owes whom where type and signs do not say so, once the amounts are settled."""
     invoice = case.booked
     if any(finding.kind == "wrong" for finding in check(invoice)):
         return []
@@ -377,7 +379,7 @@ def _of_money(case: Case) -> list[Doubt]:
         )
         doubts_found.append(_confirm("above_limit", text, "Book it"))
     due = sum((cents(base * rate / 100) for (_, rate), base in bases(invoice).items()), Decimal(0))
-    # each rate may be rounded, and there may be many
+    # each rate is rounded by itself, so many rates may add up to a difference
     if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:
         text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
         doubts_found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
@@ -386,7 +388,8 @@ def _of_money(case: Case) -> list[Doubt]:
         text = f"{why} The whole total is booked as owed to the supplier."
         title = "I book what we owe the tax office in the supplier's place"
         doubts_found.append(_confirm("tax_office_checked", text, title))
-    if invoice.prepaid and invoice.prepaid != elsewhere:  # Italy writes both as paid
+    # Italy writes split and withheld tax as paid
+    if invoice.prepaid and invoice.prepaid != elsewhere:
         text = (
             f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole "
             "total is booked as owed."
@@ -399,7 +402,7 @@ def _of_money(case: Case) -> list[Doubt]:
 
 
 def _of_credit(case: Case) -> list[Doubt]:
-    """What is taken back must have been booked before; what is owed, not."""
+    """Ask where a credit takes back what was not booked, or an invoice asks again for what was."""
     named, over = case.invoice.named, case.match.get("overcredited", "")
     there = case.match.get("named_booked", [])
     if not case.reading or case.invoice.kind in CORRECTIONS:
@@ -445,7 +448,7 @@ def _of_order(case: Case) -> list[Doubt]:
 
 
 def reasons(case: Case) -> list[str]:
-    """Why the confidence is not full, for the card."""
+    """Say why the confidence is not full, in sentences for the card."""
     match = case.match
     sentences = []
     if case.invoice.kind in ADVANCES:

@@ -1,5 +1,5 @@
-"""How a booking ends: in the ledger, or because a person said that it does not get there. An
-invoice that nobody can book is asked about; it never ends by itself.
+"""How a booking ends: in the ledger, or because a person rejected the invoice. An invoice that
+nobody can book never ends by itself: a bookkeeper is asked to reject it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from extensions.booking.state import IN_PART, POSTED, REJECTED
 from runs.workflows import Approval, Ask, Report, StepFailed
 
 CONCLUSION = "conclusion"
-"""State key of what lists, pages and the API show beside `completed`."""
+"""State key of the words that lists, pages and the API show beside `completed`."""
 WORDS = {
     REJECTED: "The invoice was rejected: nothing is booked",
     IN_PART: "Booked in part: the other lines were refused",
@@ -21,7 +21,7 @@ WORDS = {
 
 
 def ask_to_reject(case: Case, *, way: str) -> Ask:
-    """Shows why this invoice can only be sent back; a bookkeeper does that, nobody else."""
+    """Ask a bookkeeper to reject an invoice, and show why it can only be sent back."""
     listed = "\n".join(f"- {cell(finding.text, 600)}" for finding in case.wrong[:20])
     profile = case.invoice.profile
     named = f"Its profile (BT-24) is {cell(profile, 200)}. " if profile else ""
@@ -46,9 +46,8 @@ def ask_to_reject(case: Case, *, way: str) -> Ask:
 def require_proof(
     outcome: str, approval: Approval | None, ledger: Sequence[Mapping[str, str]], order: str
 ) -> None:
-    """Raise StepFailed where a booking would end without what its outcome says: `approval_missing`
-    where nobody answered what would have been rejected or refused, `not_booked` where the ledger
-    holds nothing of what would have been booked.
+    """Raise StepFailed where nothing proves the outcome that the state claims: `approval_missing`
+    where nobody rejected or refused, `not_booked` where the ledger holds no entry of the order.
     """
     if outcome != POSTED and approval is None:
         raise StepFailed(

@@ -28,13 +28,13 @@ BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"
 AMOUNT = r"^-?\d{1,12}(\.\d{1,2})?$"
 ANSWERS = {"confirmed": "It is right as invoiced", "credited": "It is wrong; a credit note follows"}
 MAX_ASKED = 50
-"""Positions that one question is about: a form and its schema stay of a size that can be worked
-with. The next question has the next.
+"""Most positions of one question, so that its form and schema stay small enough to work with. The
+next question asks about the next positions.
 """
 MAX_OPTIONS = 1_200
-"""Of all fields that ask for an account together."""
+"""Most options of one question, over all its fields that ask for an account."""
 MAX_BYTES = 24_000
-"""Of the text of all accounts: a schema may have `schemas.MAX_BYTES` in all."""
+"""Most bytes of the text of all accounts: a whole schema may have `schemas.MAX_BYTES`."""
 IBAN = "Without spaces, such as DE89370400440532013000."
 TERMS: dict[str, dict[str, Any]] = {
     "BT-1": {"title": "Invoice number", "minLength": 1, "maxLength": 100},
@@ -69,7 +69,7 @@ class ReturnedLine(TypedDict, total=False):
 
 
 def cell(text: str, longest: int = 80) -> str:
-    """What others wrote, as plain words in Markdown."""
+    """Write a text by others as plain words in Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>()#+\-.!|~&:])", r"\\\1", plain(" ".join(text.split()), longest))
 
 
@@ -108,7 +108,7 @@ def _party(party: Party) -> str:
 def ask_supplier_for_terms(
     case: Case, missing: Sequence[RuleFinding], *, again: bool, way: str
 ) -> Ask:
-    """Names exactly the terms that are missing or cannot be; with a text to send."""
+    """Ask for exactly the terms that are missing or cannot be right, with a letter to send."""
     terms = list(dict.fromkeys(finding.term for finding in missing))
     properties = {
         term: _term(term, [finding for finding in missing if finding.term == term])
@@ -149,8 +149,8 @@ def ask_supplier_for_terms(
 
 
 def put_outside(question: Ask, mail: str) -> Ask:
-    """The question, put to the supplier too where there is an address; who holds its link sends the
-    data, and cannot reject the invoice.
+    """Put the question to the supplier too, where there is a mail address: whoever holds the link
+    can send the data, and cannot reject the invoice.
     """
     if not mail or question.outside is None:
         return replace(question, outside=None)
@@ -168,7 +168,7 @@ def _short(case: Case) -> str:
 
 
 def _told(case: Case) -> dict[str, str]:
-    """What texts to the supplier may name of the invoice, as Markdown."""
+    """Return the values of the invoice that texts to the supplier may name, as Markdown."""
     return {
         "supplier": cell(case.invoice.seller.name or "Sir or Madam", 200),
         "invoice": cell(_short(case)),
@@ -180,7 +180,7 @@ _fill = partial(letters.fill, LETTERS)
 
 
 def _line(name: str, case: Case, told: Mapping[str, str]) -> str:
-    """A subject, which is no Markdown."""
+    """Write a subject line, which is not Markdown."""
     return plain(
         _fill(
             name,
@@ -211,7 +211,7 @@ def _term(term: str, findings: Sequence[RuleFinding]) -> dict[str, Any]:
 
 
 def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *, again: str) -> str:
-    """The text as it can be sent by hand."""
+    """Write the letter in the form in which a person can send it by hand."""
     invoice = case.invoice
     values = {
         "supplier": plain(invoice.seller.name or "Sir or Madam", 200),
@@ -226,7 +226,7 @@ def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *,
 
 
 def ask_supplier_about_lines(case: Case, held: Mapping[str, ReturnedLine], *, way: str) -> Ask:
-    """What was sent back, each with its reason; the answer is per line."""
+    """Ask about the lines that were sent back, each with its reason; the answer is per line."""
     by_id = {position.id: position for position in case.positions}
     properties, listed = {}, []
     for name, line in held.items():
@@ -295,7 +295,7 @@ class Decide(TypedDict):
 
 
 def part_of(case: Case, books: Books, ids: Sequence[str], assigned: Mapping[str, str]) -> list[str]:
-    """As many of the positions, in their order, as one question can be about."""
+    """Take as many of the positions, in their order, as one question can be about."""
     fields = max(1, MAX_OPTIONS // len(books.accounts))
     taken: list[str] = []
     for name in ids:
@@ -309,8 +309,8 @@ def part_of(case: Case, books: Books, ids: Sequence[str], assigned: Mapping[str,
 def ask_bookkeeper(
     case: Case, books: Books, doubts: Sequence[Doubt], asked: Decide, *, way: str
 ) -> Ask:
-    """Proposals and options: the doubts, an account for each line that has no sure one, and the
-    lines to send back.
+    """Ask a bookkeeper to settle the doubts, to choose an account for each line that has no sure
+    one, and to name the lines that go back.
     """
     ids, assigned, held = asked["ids"], asked["assigned"], asked["held"]
     shown = [position for position in case.positions if position.id in ids]
@@ -361,7 +361,7 @@ def ask_bookkeeper(
 
 
 def _total(case: Case, shown: Sequence[Position]) -> str:
-    """What is booked of these positions: negative where it is taken back."""
+    """Say the sum that is booked for these positions: negative where money is taken back."""
     total, currency = sum((one.net for one in shown), Decimal(0)), case.invoice.currency or ""
     if case.reading:
         return f"{sign_of(case.booked, case.reading) * total} {currency}".strip()
@@ -398,8 +398,8 @@ def _assign(case: Case, unsure: Sequence[Position]) -> dict[str, Any]:
 
 
 def _accounts(books: Books) -> dict[str, Any]:
-    """The accounts to choose from: by their titles, or by their numbers alone where there are too
-    many for one question.
+    """Return the schema of the accounts to choose from: with their titles, or their numbers alone
+    where there are too many for one question.
     """
     options = [
         {
@@ -471,7 +471,7 @@ def _schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
 
 
 def _object(properties: Mapping[str, Any], required: Sequence[str], **words: str) -> dict[str, Any]:
-    """With the order that forms show the properties in: what is stored sorts them."""
+    """Make an object's schema that keeps the order of its fields in forms, which storing loses."""
     fixed = {"type": "object", "additionalProperties": False, schemas.ORDER: list(properties)}
     return {**fixed, **words, "properties": dict(properties), "required": list(required)}
 
@@ -483,7 +483,7 @@ def _ask(
     return Ask(
         question=question,
         actions={usual: way, "reject": way},
-        # of somebody here; what the supplier sends is data, and approves nothing
+        # where somebody here answers; what the supplier sends is data, and approves nothing
         approves=[usual],
         labels={usual: send, "reject": "Reject the invoice"},
         report=report,

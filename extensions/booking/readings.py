@@ -1,7 +1,7 @@
-"""How an invoice is read: which of its amounts count, and who owes whom by them. Pure.
+"""How an invoice is read: which of its amounts count, and who owes whom. Pure.
 
-The type (BT-3) says whether it asks for money or takes back; the sign of the total says it again,
-or says otherwise. Where they contradict each other a bookkeeper says what holds.
+The type (BT-3) says whether the invoice asks for money or takes money back, and so does the sign of
+its total. Where type and sign contradict each other, a bookkeeper says which of the two holds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extensions.einvoice.rules import check, is_off, line_net
 from extensions.einvoice.sums import recalculated
 
 AS_CALCULATED, AS_TOTALS = "as_calculated", "as_totals"
-"""A bookkeeper's answers to which amounts are booked where the invoice does not add up."""
+"""A bookkeeper's answers: which amounts are booked where the invoice does not add up."""
 OWED, TAKEN_BACK = "owed", "taken_back"
 """What a bookkeeper says where type and signs contradict each other: we owe it, or get it back."""
 CLAIMS = frozenset(
@@ -26,15 +26,15 @@ CLAIMS = frozenset(
 )  # fmt: skip
 """Values of BT-3 (UNTDID 1001) that ask for money for what was delivered."""
 CORRECTIONS = frozenset({"384", "471", "472", "473"})
-"""Those that correct an earlier invoice, up or down: by the difference, or once more in full."""
+"""Values of BT-3 that correct an earlier invoice, up or down: by the difference, or in full."""
 EN_16931 = ("en16931", "xrechnung", "factur-x", "zugferd", "urn:ferd:", "urn:peppol:pint:")
-"""Parts of BT-24 that say it: one of them stands in each of its uses."""
+"""Parts of a profile (BT-24) that follows EN 16931: each such profile contains one of them."""
 ADVANCES = frozenset({"386", "500"})
-"""Those that ask for money before anything is delivered."""
+"""Values of BT-3 that ask for money before anything is delivered."""
 
 
 def booked(invoice: Invoice, accepted: Mapping[str, Any]) -> Invoice:
-    """The invoice with the amounts that are booked."""
+    """Return the invoice with the amounts that are booked."""
     answer = accepted.get("amounts")
     if answer == AS_CALCULATED and _wrong(invoice):
         return recalculated(invoice)
@@ -44,8 +44,8 @@ def booked(invoice: Invoice, accepted: Mapping[str, Any]) -> Invoice:
 
 
 def with_signs_of_totals(invoice: Invoice) -> Invoice | None:
-    """The invoice with such signs at its lines, allowances and charges that they come to its
-    totals; None where no signs do that.
+    """Return the invoice with signs at its lines, allowances and charges that make them add up to
+    its totals; None where no signs do that.
     """
     for lines, extras in product((1, -1), repeat=2):
         read = replace(
@@ -59,12 +59,12 @@ def with_signs_of_totals(invoice: Invoice) -> Invoice | None:
 
 
 def total_of(invoice: Invoice) -> Decimal:
-    """What is owed by it in all, or taken back: with VAT, and for third parties."""
+    """Return what the invoice asks for or takes back in all: with VAT, and for third parties."""
     return (invoice.gross or Decimal(0)) + invoice.collected
 
 
 def reading(invoice: Invoice, accepted: Mapping[str, Any]) -> str:
-    """OWED or TAKEN_BACK; "" where that is for a bookkeeper to say, who has not."""
+    """Return OWED or TAKEN_BACK; "" where a bookkeeper must say which, and has not said it."""
     if said := str(accepted.get("signs", "")):
         return said
     if _wrong(invoice) or any(contradictions(invoice)):
@@ -75,9 +75,9 @@ def reading(invoice: Invoice, accepted: Mapping[str, Any]) -> str:
 
 
 def sign_of(invoice: Invoice, read_as: str) -> int:
-    """What the invoice's amounts are multiplied with to be what we owe, -1 or 1.
+    """Return the factor, -1 or 1, that makes the invoice's amounts what we owe.
 
-    Raises ValueError where it is not known who owes whom.
+    Raises ValueError while nobody knows who owes whom.
     """
     if read_as not in {OWED, TAKEN_BACK}:
         raise ValueError("nobody has said whether the invoice asks for money or takes it back")
@@ -85,7 +85,7 @@ def sign_of(invoice: Invoice, read_as: str) -> int:
 
 
 def contradictions(invoice: Invoice) -> Iterator[str]:
-    """Why it cannot be told from the invoice alone who owes whom, in sentences."""
+    """Yield sentences that say why the invoice alone does not tell who owes whom."""
     total, kind = total_of(invoice), invoice.kind
     if invoice.root:
         yield f"The file is a UBL {invoice.root}, but its type (BT-3) is {kind}."
@@ -111,9 +111,9 @@ def contradictions(invoice: Invoice) -> Iterator[str]:
 
 
 def foreign(invoice: Invoice) -> str:
-    """Why what is read of it may mean something else, in a sentence; "" where it follows EN 16931.
+    """Say why the invoice's terms may mean something else; "" where it follows EN 16931.
 
-    UBL is also written by rules of other countries, where a term may hold another amount.
+    Other countries write UBL by rules of their own, where a term may hold another amount.
     """
     if invoice.profile is None:
         return "It does not say which rules it was written by (BT-24)."
@@ -126,7 +126,7 @@ def foreign(invoice: Invoice) -> str:
 
 
 def of_tax_office(invoice: Invoice) -> tuple[Decimal, str]:
-    """What of its total is owed to the tax office and not to the supplier, also in sentences."""
+    """Return what of the total is owed to the tax office, not to the supplier, with sentences."""
     split = sum(
         (tax.amount or Decimal(0) for tax in invoice.taxes if tax.category == "B"), Decimal(0)
     )
@@ -145,8 +145,8 @@ def _wrong(invoice: Invoice) -> bool:
 
 
 def _turned(line: InvoiceLine, sign: int, currency: str | None) -> InvoiceLine:
-    """The line with its net amount times `sign`, and a quantity that fits it, whichever sign that
-    had.
+    """Return the line with its net amount times `sign`, and with the sign of the quantity that fits
+    this net amount.
     """
     net = None if line.net is None else sign * line.net
     for factor in (1, -1):

@@ -1,4 +1,4 @@
-"""What a booking rests on: the answer of a person, or that it passes without a question, which the
+"""The review of a booking: a person answers, or the booking passes without a question, which the
 template allows where nothing is in doubt.
 """
 
@@ -24,9 +24,9 @@ from runs.workflows.text import count
 
 
 def pass_or_ask(go: Go, now: BookingState, case: Case, books: Books, context: Context) -> Go | Ask:
-    """What is sure passes its review, where the template allows that; else a bookkeeper is asked.
+    """Let a sure booking pass its review, where the template allows that; else ask a bookkeeper.
 
-    What a bookkeeper has just decided needs no more.
+    A booking that a bookkeeper has just decided on needs neither.
     """
     made: BookingDecision = go.update["decision"]
     if any(now.get(key) for key in BOOKKEEPERS):
@@ -58,7 +58,7 @@ def pass_or_ask(go: Go, now: BookingState, case: Case, books: Books, context: Co
 def put_question(
     question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context
 ) -> Ask:
-    """The question, with a note of what it is about; an earlier answer is no answer to it."""
+    """Put a question, and note in the state what it is about: an earlier answer does not count."""
     inputs = list(question.required_inputs.get("properties", {}))
     asked = OpenQuestion(reason=reason, positions=list(ids), inputs=inputs)
     shown = material(now, asked)
@@ -71,8 +71,8 @@ def put_question(
 
 
 def require_answers(now: BookingState, context: Context, *, optional: bool = False) -> None:
-    """Raise StepFailed unless everything that a person is said to have decided is what a person did
-    decide, of just this; or what passed is just this.
+    """Raise StepFailed unless a person decided, on this very booking, everything that the state
+    ascribes to a person; or this very booking has passed.
     """
     wanted = now.get("passed") or now.get("shown") or {}
     context.require_approval("booking.decide", wanted, optional=optional)

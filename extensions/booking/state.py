@@ -16,28 +16,26 @@ from runs.workflows import ANSWER
 LINES = frozenset({"assign", "send_back", "refuse"})
 """Parts of a bookkeeper's answer that are about single positions; the others settle doubts."""
 REJECTED, POSTED, IN_PART = "rejected", "posted", "posted_in_part"
-
-
 MATERIAL = (
     "document", "invoice", "supplied", "findings", "match", "accepted", "assigned", "cleared",
     "held", "refused", "posted", "batches",
     "net_posted", "vat_posted",
 )  # fmt: skip
-"""Keys of the state that money moves by: all of them are material of a question, together with what
+"""Keys of the state that decide which money moves: a question binds all of them, together with what
 it asks about.
 """
 BOOKKEEPERS = ("accepted", "assigned", "cleared")
-"""Those that only a bookkeeper's answer fills, and that let money move which no rule would."""
+"""Keys that only a bookkeeper's answer fills: they let money move where no rule would."""
 SETTLED = ("refused", "supplied", "held")
-"""Those that an answer fills too, and that nobody may take away again."""
+"""Keys that an answer fills too: nobody may take away what they hold."""
 
 
 class OpenQuestion(TypedDict):
-    """The question that is open, or was answered and not yet taken in."""
+    """The question that is open, or whose answer the state has not taken in yet."""
 
     reason: str  # BOOKKEEPER or SUPPLIER
     positions: list[str]  # that it is about; empty where it asks for terms
-    inputs: list[str]  # keys of the state that the answer joins, empty while there is none
+    inputs: list[str]  # keys of the state that the answer fills
 
 
 class BookingDecision(TypedDict):
@@ -50,14 +48,12 @@ class BookingDecision(TypedDict):
 
 
 class BookingState(TypedDict, total=False):
-    """Beside these keys it holds what the last answer brought, under the names in
-    `asked["inputs"]`.
-    """
+    """The state also holds what the last answer brought, under the names in `asked["inputs"]`."""
 
     decided: dict[str, str]  # set by the engine: a person's answers by step
     files: dict[str, Any]  # the invoice's file; empty once it is read
     document: str  # sha256 of the file
-    invoice: dict[str, Any]  # as read, see `invoice_model.dump`; never changed
+    invoice: dict[str, Any]  # as read, see `einvoice.model.dump`; never changed
     supplied: dict[str, str]  # business term → what the supplier told since
     findings: list[dict[str, Any]]  # of the invoice with what was supplied
     match: Match
@@ -68,7 +64,7 @@ class BookingState(TypedDict, total=False):
     refused: dict[str, str]  # position → why it is not paid
     asked: OpenQuestion | None
     shown: dict[str, Any]  # the material of the last question
-    passed: dict[str, Any] | None  # of what was sure without a question: see `passing`
+    passed: dict[str, Any] | None  # what passed without a question: see `passing`
     decision: BookingDecision | None
     posted: list[str]  # positions in the ledger
     batches: int  # how many times something was posted
@@ -79,7 +75,7 @@ class BookingState(TypedDict, total=False):
 
 
 def invoice_of(state: BookingState) -> Invoice:
-    """The invoice as read, with what was supplied since.
+    """Return the invoice as read, with what was supplied since.
 
     Raises NotAnInvoice for a state that was edited into something else.
     """
@@ -99,22 +95,22 @@ def case_of(state: BookingState, policy: BookingPolicy) -> Case:
 
 
 def open_positions(state: BookingState, case: Case) -> list[str]:
-    """What is neither in the ledger nor refused."""
+    """Return the positions that are neither in the ledger nor refused."""
     done = {*state.get("posted", []), *state.get("refused", {})}
     return [position.id for position in case.positions if position.id not in done]
 
 
 def outcome_of(state: BookingState) -> str:
-    """How a booking ended of which nothing is left to decide."""
+    """Return the outcome of a booking that leaves nothing to decide."""
     if not state.get("posted"):
         return REJECTED
     return IN_PART if state.get("refused") else POSTED
 
 
 def material(state: BookingState, asked: OpenQuestion) -> dict[str, Any]:
-    """What an answer is about: what is asked, and all that is booked by in the end.
+    """Return what an answer is about: what is asked, and all that decides what is booked.
 
-    As it was then it stays in the state, as `shown`.
+    The state keeps this material, as it was when the question was put, as `shown`.
     """
     return {
         **{key: value for key in MATERIAL if (value := state.get(key)) is not None},
@@ -123,16 +119,16 @@ def material(state: BookingState, asked: OpenQuestion) -> dict[str, Any]:
 
 
 def passing(state: BookingState, decision: BookingDecision) -> dict[str, Any]:
-    """What is booked without a question: all that is booked by, and what was decided of it."""
+    """Return what passes without a question: all that decides what is booked, and the decision."""
     kept = {key: value for key in MATERIAL if (value := state.get(key)) is not None}
     return {**kept, "decision": dict(decision)}
 
 
 def is_settled(state: BookingState) -> bool:
-    """Whether answers in the state are just what the last one made of what it was about, or what
-    they were when the last decision was passed.
+    """Whether the answers in the state are exactly what the last answer made of the material of its
+    question, or what they were when the last decision passed without a question.
 
-    To have less of a bookkeeper's is no harm.
+    A state with fewer answers of a bookkeeper does no harm.
     """
     if passed := state.get("passed"):
         keys = (*SETTLED, *BOOKKEEPERS)
@@ -151,8 +147,8 @@ def is_settled(state: BookingState) -> bool:
 
 
 def answer_to(state: BookingState, step: str) -> dict[str, Any]:
-    """What the answer to the open question changes; empty where none is open or it has no answer
-    yet (a fork, say).
+    """Return what the answer to the open question changes; nothing where no question is open, or it
+    has no answer yet (after a fork, say).
     """
     asked, verdict = state.get("asked"), state.get("decided", {}).get(step, "")
     if not asked or not verdict:

@@ -1,6 +1,6 @@
-"""The template of `chat-agent` as it ships.
+"""The shipped template of `chat-agent`.
 
-Without a model of the server's own it is the scripted one, which says so.
+Where the server has no model of its own, the scripted model answers, and says that it is scripted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ TEMPLATES: dict[str, dict[str, Any]] = {
     "chat-agent": {
         "title": "Chat with an agent",
         "description": "An agent with tools, which asks before it reaches outside. Its model is "
-        "the server's "
-        "(WAYSTATION_MODEL); "
-        "where there is none, a scripted one that works offline and says so.",
+        "the server's (WAYSTATION_MODEL); where there is none, a scripted one that works offline "
+        "and says so.",
         "steps": [
             {
                 "step_type": "agent",

@@ -8,7 +8,7 @@ beside the work tree, with `gate.json`: `{"free": [names], "start": id of this s
 A free tool is left to the agent's own rules. The first other call is deferred, so that the agent
 ends and Waystation asks; those of the same message behind it are refused with words, since the
 agent would forget all deferred ones but the last. The one call that was decided is answered, once,
-and only as it was asked about. It is started so that whatever goes wrong blocks the call.
+and only as it was asked about. The agent starts this program so that any failure blocks the call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ONE_BY_ONE = (
 
 
 def digest(tool: str, arguments: Any) -> str:
-    """Of a call, as it is bound to its decision."""
+    """Return the digest of a call, by which its decision is bound to it."""
     text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -43,7 +43,7 @@ def is_first(start: str) -> bool:
 
 
 def is_asked_about(start: str, call: str) -> bool:
-    """Whether a call is the one that this start of the agent ends for: the first."""
+    """Whether a call is the first one since the agent was started, for which the agent ends."""
     path = os.path.join(HERE, f"gate-{start}-asks")
     try:
         with open(path, "x", encoding="utf-8") as file:

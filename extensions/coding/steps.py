@@ -1,9 +1,9 @@
-"""Coding orders: plan a change, make it, review it; by a command line agent or by an
-agent of ours, whichever is configured.
+"""The steps of coding orders: plan a change, make it, review it. A command line agent or an agent
+of ours works, whichever is configured.
 
-A step of these runs its executor in the order's tree and makes of its answer what a reviewer is
-asked about. Planning and review change nothing: what the agent changed all the same is put back.
-What an agent says is words, and decides nothing.
+Each step runs its executor in the order's work tree, and makes a report for the reviewer of the
+agent's answer. Planning and review change nothing: files that the agent changed there are put back.
+An agent's words decide nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INPUT_SCHEMA: dict[str, Any] = {
 }
 REDUCERS = {"input_tokens": "add", "output_tokens": "add", "cost": "add"}
 PATCH_IN_PROMPT = 50_000
-"""Characters of the patch that a reviewing agent is handed."""
+"""Most characters of the patch in the prompt of a reviewing agent."""
 
 
 class CodingState(TypedDict, total=False):
@@ -81,14 +81,14 @@ MORE: dict[str, list[str]] = {
     "coding.execute": ["plan"],
     "coding.review": ["plan", "check", "patch"],
 }
-"""What their prompts may name beside what all prompts may."""
+"""Names that a step's prompt may use in addition to those of all prompts."""
 ONLY = {"focus": "coding.plan", "merge": "coding.plan_together"}
-"""Configuration of one step alone."""
+"""Keys of the configuration that only one step has."""
 
 
 def _checked(function: str) -> Any:
-    """How the configuration of one of these steps is checked: its own words, and the executor's
-    where one is named.
+    """Make the check of a step's configuration: of its own keys, and of its executor's where one is
+    named.
     """
 
     def check(config: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _checked(function: str) -> Any:
 
 
 def _config(function: str) -> dict[str, Any]:
-    """What the form of such a step asks; an executor may have more, which `check` knows."""
+    """Make the schema of a step's form. An executor may have more keys, which `check` knows."""
     asked: dict[str, Any] = {
         "executor": {"enum": [AGENT, COMMAND]},
         "prompt": {"type": "string", "maxLength": 50_000},
@@ -124,7 +124,7 @@ def _config(function: str) -> dict[str, Any]:
 
 
 def _coding(name: str, agent: CodingAgent) -> Callable[[Step], Step]:
-    """Register a step whose work an agent does, from the order's request."""
+    """Register a step in which an agent works on the order's request."""
     name = f"coding.{name}"
     return step(
         name,
@@ -270,13 +270,13 @@ def execute(state: State, context: Context) -> Outcome:
 
 
 def _approved_plan(state: State, context: Context) -> str:
-    """The plan as a person approved it, perhaps with edits; raises StepFailed where nobody did and
-    the template asks.
+    """Return the plan as a person approved it, perhaps with edits. Raises StepFailed where the
+    template asks for an approval and nobody gave it.
     """
     text = str(
         state.get("decided_content", {}).get(state.get("planned_by", ""), state.get("plan", ""))
     )
-    # also where there is none any more: that is no plan that was approved
+    # an empty plan is checked too: a plan that was taken away is not the approved one
     for function in ("coding.plan", "coding.plan_together"):
         context.require_approval(function, text, optional=True)
     return text
@@ -376,12 +376,12 @@ def _plan_of(state: State) -> str:
 
 
 def _remembering(outcome: Outcome, more: Mapping[str, Any]) -> Outcome:
-    """An outcome on the way, with more to know in the next loop."""
+    """Return an outcome with more in its state, for the next loop of the same step."""
     return replace(outcome, update={**outcome.update, **more})
 
 
 def _run_check(context: Context) -> tuple[int | None, str]:
-    """The exit code (None: there is no check, or it did not end by itself) and the last lines."""
+    """Run the check; return its exit code (None: no check, or it did not end) and last lines."""
     if not context.order.check_command:
         return None, ""
     lines: list[str] = []

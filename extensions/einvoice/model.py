@@ -17,24 +17,22 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 CREDIT_NOTES = frozenset(
     {"81", "83", "261", "262", "296", "308", "381", "396", "420", "502", "503", "532"}
 )
-"""Values of BT-3 (UNTDID 1001) that take back instead of asking for money; their amounts are
-positive all the same.
-"""
+"""Values of BT-3 (UNTDID 1001) that take money back; their amounts are positive all the same."""
 
 NESTINGS = {
     "GROUP": "is the sum of other lines",
     "INFORMATION": "explains other lines",
     "SUB": "is split into further lines",
 }
-"""What a line of lines is, by `InvoiceLine.nesting`. EN 16931 has only lines that count each by
-itself; some extensions have others beside them.
+"""How a line relates to other lines, by `InvoiceLine.nesting`. Each line of EN 16931 counts by
+itself; some extensions add lines that do not.
 """
 
 Part = TypeVar("Part")
 
 
 class NotAnInvoice(ValueError):
-    """A mapping that `load` cannot read as what it should be."""
+    """A mapping that `load` cannot read as the class that it was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +94,8 @@ class Tax:
 
 @dataclass(frozen=True, kw_only=True)
 class ThirdParty:
-    """BG-DEX-09 of the XRechnung extension: what the seller collects for others; due beside the
-    total, without VAT of this invoice.
+    """BG-DEX-09 of the XRechnung extension: an amount that the seller collects for others. It is
+    due in addition to the total, and holds no VAT of this invoice.
     """
 
     kind: str | None = None  # BT-DEX-001
@@ -148,7 +146,7 @@ class Invoice:
     taxes: tuple[Tax, ...] = ()
     third_parties: tuple[ThirdParty, ...] = ()
     withheld: Decimal | None = None
-    """Tax that the buyer keeps back and owes the tax office, which EN 16931 does not know."""
+    """Tax that the buyer keeps back and owes the tax office; EN 16931 has no term for it."""
     syntax: str = ""
     """`UBL` or `CII`."""
     root: str = ""
@@ -161,24 +159,24 @@ class Invoice:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The numbers of the invoices that it takes back, corrects or goes on from (BG-3)."""
+        """Numbers of the invoices that this one takes back, corrects or continues (BG-3)."""
         return (*filter(None, [self.preceding]), *self.others_preceding)
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The orders that it names, as a whole and by its lines."""
+        """The orders that the invoice names as a whole, and in its lines."""
         every = (self.order, *(line.order for line in self.lines))
         return tuple(dict.fromkeys(order for order in every if order))
 
     @property
     def collected(self) -> Decimal:
-        """What is due for third parties, all together."""
+        """The sum of what is due for third parties."""
         return sum((party.amount or Decimal(0) for party in self.third_parties), Decimal(0))
 
 
 def dump(value: Any) -> Any:
-    """The JSON form: amounts as texts that keep their decimals, what is not there left out; so a
-    worker of a version before reads what has none of the terms that are new.
+    """Write the JSON form: amounts as texts that keep their decimals, without absent values. So a
+    worker of an older version reads every invoice that has none of the new terms.
     """
     match value:
         case Decimal():
@@ -193,7 +191,7 @@ def dump(value: Any) -> Any:
 
 
 def load(kind: type[Part], kept: Mapping[str, Any]) -> Part:
-    """What `dump` made of a `kind`.
+    """Read a `kind` from what `dump` made of it.
 
     Raises NotAnInvoice for anything else, such as a state that was edited by hand.
     """
@@ -204,7 +202,7 @@ def load(kind: type[Part], kept: Mapping[str, Any]) -> Part:
             f"{', '.join(sorted(set(kept) - set(hints)))}"
         )
     try:
-        return kind(**{name: _loaded(hints[name], value) for name, value in kept.items()})
+        return kind(**{name: _load_value(hints[name], value) for name, value in kept.items()})
     except (ArithmeticError, TypeError, ValueError) as error:
         raise NotAnInvoice(f"{kind.__name__}: {error}") from error
 
@@ -215,15 +213,15 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-def _loaded(hint: Any, value: Any) -> Any:
+def _load_value(hint: Any, value: Any) -> Any:
     if isinstance(hint, UnionType):
         hint = next(option for option in get_args(hint) if option is not type(None))
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             raise TypeError(f"a list is needed, not {type(value).__name__}")
-        return tuple(_loaded(get_args(hint)[0], option) for option in value)
+        return tuple(_load_value(get_args(hint)[0], option) for option in value)
     if hint is Decimal:
-        return _finite(value)
+        return _read_amount(value)
     if hint in {str, bool}:
         if not isinstance(value, hint):
             raise TypeError(f"{hint.__name__} is needed, not {type(value).__name__}")
@@ -231,7 +229,7 @@ def _loaded(hint: Any, value: Any) -> Any:
     return load(hint, value)
 
 
-def _finite(value: Any) -> Decimal:
+def _read_amount(value: Any) -> Decimal:
     number = Decimal(value) if isinstance(value, str) else Decimal("NaN")
     if not number.is_finite():
         raise ValueError(f"{value!r:.40} is no amount")

@@ -1,6 +1,7 @@
-"""Switches the channel on."""
+"""The app that switches the Telegram channel on."""
 
-from hitl.channels import extension  # the module: Django takes each app class named here for one
+# the module, not its class: Django takes every app class in this namespace for an app of its own
+from hitl.channels import extension
 
 
 class TelegramConfig(extension.ChannelExtension):

@@ -1,4 +1,6 @@
-"""Which groups of the identity provider are which of ours, and what its logins changed."""
+"""Admin pages of the identity provider's groups: which group of ours each one stands for, and whose
+groups a login changed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from hitl.models import ClaimedGroup, MembershipChange
 
 @admin.register(ClaimedGroup)
 class ClaimedGroupAdmin(ModelAdmin):
-    """For superusers alone: only they hand out rights."""
+    """Only superusers change these rows: a group gives rights, and only they hand out rights."""
 
     search_fields = ("claim", "group__name")
     search_help_text = gettext_lazy("Words of the value or the group")
@@ -25,17 +27,17 @@ class ClaimedGroupAdmin(ModelAdmin):
     fields = ("claim", "group")
     show_full_result_count = False
 
-    def _may(self, request: HttpRequest) -> bool:
+    def _is_superuser(self, request: HttpRequest) -> bool:
         return cast(User, request.user).is_superuser and request.user.is_active
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return self._may(request)
+        return self._is_superuser(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._may(request)
+        return self._is_superuser(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._may(request)
+        return self._is_superuser(request)
 
 
 @admin.register(MembershipChange)

@@ -1,4 +1,4 @@
-"""Erasing threads in the admin, for those who have the right to it; and the record of it."""
+"""The admin's action that erases threads, for people with the right to erase; and its records."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
             )
         for thread in queryset[:MOST]:
             try:
-                done = erasure.erase(
+                record = erasure.erase(
                     thread.pk, by=request.user.get_username(), reason=form.cleaned_data["reason"]
                 )
                 self.message_user(
                     request,
                     gettext("%(thread)s: erased, recorded as %(erasure)s.")
-                    % {"thread": thread.shown_id, "erasure": done.shown_id},
+                    % {"thread": thread.shown_id, "erasure": record.shown_id},
                     messages.SUCCESS,
                 )
             except (NotFound, erasure.CannotErase) as refusal:

@@ -1,5 +1,6 @@
-"""Forensics that act: going on from a checkpoint, as it is or edited, by one call into `services`;
-and the decision that led to it.
+"""Admin pages that act: resume from a checkpoint, fork it with an edited state, or export a thread.
+
+A checkpoint's page also shows the decision that led to it.
 """
 
 from __future__ import annotations
@@ -86,13 +87,13 @@ class ForkForm(ForensicsReasonForm):
 
 
 class AroundForm(ForkForm):
-    """What stands in the way of an edited state is a review: whoever may step around it says why,
-    or takes the edit back.
+    """The fork's form after a review refused the edited state: a person who may bypass the review
+    says why, or takes the edit back.
     """
 
     around = forms.CharField(
         max_length=forks.MAX_REASON,
-        required=False,  # not where nothing is edited any more
+        required=False,  # a form whose edit was taken back needs none
         label=gettext_lazy("Reason for bypassing the review"),
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "aria-required": "true"}),
         help_text=(
@@ -109,15 +110,16 @@ class AroundForm(ForkForm):
 
 
 def state_text(state: Mapping[str, Any]) -> str:
-    """A state to edit. What a page cannot carry is written as escapes."""
+    """Write a state as JSON to edit, with escapes for characters that a page cannot carry."""
     return json.dumps(state, indent=2, ensure_ascii=codec.holds_unreadable(dict(state)))
 
 
-def _facing(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) -> ForkForm:
-    """The form that was refused since a review stands in its way: with the field to step around it,
-    or with words on who may.
+def _refused_form(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) -> ForkForm:
+    """Return the form that a review refused: with the field to bypass this review, or with the
+    sentence that this person may not.
 
-    `asked`: the field was on the page already, so what is missing is its reason.
+    Args:
+        asked: whether the field was on the page already, so that its reason is missing.
     """
     refused = gettext(
         "%(reviews)s has rules on who approves it, and nobody has approved the state "
@@ -154,8 +156,8 @@ def _facing(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) ->
 
 
 def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
-    """The decision that a checkpoint records, or the last one before it in its run; and words that
-    say which it is.
+    """Find the decision that a checkpoint records, or the last decision before it in its run; the
+    text says which of the two it is.
     """
     related = Decision.objects.filter(undoes=None).select_related("decided_by", "pause")
     direct = (
@@ -170,7 +172,7 @@ def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
 
 
 def fork_at(checkpoint: Checkpoint) -> Run | None:
-    """The run that began with this checkpoint by going on from another one."""
+    """Find the run that began with this checkpoint as a fork of another one."""
     run = Run.objects.filter(pk=checkpoint.run_id).first()
     return (
         run
@@ -185,18 +187,18 @@ DOORS = {
     "resume": "admin:checkpoints_checkpoint_resume",
     "fork": "admin:checkpoints_checkpoint_fork",
 }
-"""The pages that act."""
+"""The pages that act on a checkpoint: key in the templates → name of the URL."""
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Going on from a checkpoint wants the right to change checkpoints, though none is ever
-    changed: a fork appends.
+    """Whether a person may go on from a checkpoint: by the right to change checkpoints, though none
+    is ever changed, as a fork appends.
     """
     return request.user.has_perm("checkpoints.change_checkpoint")
 
 
 def may_export(request: HttpRequest) -> bool:
-    """A document holds all states in plain."""
+    """Whether a person may export a thread, whose document holds all states in plain text."""
     return request.user.has_perm("checkpoints.view_event") and steps.may_read_state(request.user)
 
 
@@ -220,7 +222,7 @@ class ThreadForensics(ThreadPages):
         }
 
     def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The whole thread as one document, in plain."""
+        """Send the whole thread as one document, in plain text."""
         if not self.has_view_permission(request) or not may_export(request):
             raise PermissionDenied
         try:
@@ -258,17 +260,17 @@ class CheckpointForensics(CheckpointPages):
         open_doors = (
             doors(request) if checkpoint.status != "completed" else dict.fromkeys(DOORS, "")
         )
-        led = {"decision": decision, "decision_words": words, "forked": fork_at(checkpoint)}
-        return {**super().inside(request, checkpoint), **open_doors, **led}
+        led_by = {"decision": decision, "decision_words": words, "forked": fork_at(checkpoint)}
+        return {**super().inside(request, checkpoint), **open_doors, **led_by}
 
     def resume_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """GET says what would be done; only POST does it."""
-        checkpoint = self._asked_for(request, object_id)
+        checkpoint = self._find_checkpoint(request, object_id)
         form = ForensicsReasonForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid():
-            done = self._fork(request, checkpoint, form, state=None)
-            if done is not None:
-                return done
+            response = self._fork(request, checkpoint, form, state=None)
+            if response is not None:
+                return response
         return self._page(
             request,
             checkpoint,
@@ -278,8 +280,8 @@ class CheckpointForensics(CheckpointPages):
         )
 
     def fork_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The state in an editor. What was typed stays on the page until it could be taken."""
-        checkpoint = self._asked_for(request, object_id)
+        """Show the state in an editor. What was typed stays on the page until the fork began."""
+        checkpoint = self._find_checkpoint(request, object_id)
         if not steps.may_read_state(request.user):
             raise PermissionDenied
         try:
@@ -306,24 +308,26 @@ class CheckpointForensics(CheckpointPages):
         )
         if request.method != "POST":
             return page(ForkForm(initial={"state": text}))
-        knows = "around" in request.POST and review_bypass.may_step_around(cast(User, request.user))
-        form = AroundForm(request.POST) if knows else ForkForm(request.POST)
+        was_asked = "around" in request.POST and review_bypass.may_step_around(
+            cast(User, request.user)
+        )
+        form = AroundForm(request.POST) if was_asked else ForkForm(request.POST)
         if form.is_valid():
             edited = form.cleaned_data["state"]
             try:
-                done = self._fork(
+                response = self._fork(
                     request,
                     checkpoint,
                     form,
                     state=None if codec.encode(edited) == codec.encode(state) else edited,
                 )
             except forks.ReviewStands as stands:
-                return page(_facing(stands, request, asked=knows), status=409)
-            if done is not None:
-                return done
+                return page(_refused_form(stands, request, asked=was_asked), status=409)
+            if response is not None:
+                return response
         return page(form)
 
-    def _asked_for(self, request: HttpRequest, object_id: str) -> Checkpoint:
+    def _find_checkpoint(self, request: HttpRequest, object_id: str) -> Checkpoint:
         if not self.has_view_permission(request) or not may_operate(request):
             raise PermissionDenied
         try:
@@ -339,19 +343,19 @@ class CheckpointForensics(CheckpointPages):
         *,
         state: Mapping[str, Any] | None,
     ) -> HttpResponse | None:
-        """The way to the thread, or None with the refusal on the form.
+        """Begin a run and return the redirect to its thread, or None with the refusal on the form.
 
-        Raises ReviewStands where no reason to step around it is given.
+        Raises ReviewStands where no reason to bypass the review is given.
         """
         by, reason = cast(User, request.user), form.cleaned_data["reason"]
         try:
-            kept = None if state is None else dict(state)
-            if kept is not None and (around := form.cleaned_data.get("around")):
+            edited = None if state is None else dict(state)
+            if edited is not None and (around := form.cleaned_data.get("around")):
                 run = review_bypass.fork(
-                    checkpoint.pk, by=by, via=Via.ADMIN, reason=reason, state=kept, around=around
+                    checkpoint.pk, by=by, via=Via.ADMIN, reason=reason, state=edited, around=around
                 )
             else:
-                run = services.fork(checkpoint.pk, by=by, reason=reason, state=kept)
+                run = services.fork(checkpoint.pk, by=by, reason=reason, state=edited)
         except services.NotFound:
             form.add_error(
                 None,

@@ -1,4 +1,6 @@
-"""What messages from outside start, for operators: looked at; their makers change them."""
+"""Admin pages of work that signed messages from outside start. Operators only look: the person who
+made an inbound start changes it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from hitl.models import InboundStart, StartDelivery
 
 @admin.register(InboundStart)
 class InboundStartAdmin(ReadOnlyAdmin):
-    """Its source, among the inbound sources, is what operators switch off."""
+    """Operators switch an inbound start off by its inbound source, which has a page of its own."""
 
     shown_ids: ClassVar[dict[str, str]] = {"ist": "pk"}
     search_fields = ("source__name", "template", f"source__user__{NAME}")

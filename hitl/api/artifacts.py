@@ -1,4 +1,4 @@
-"""Texts that steps kept, for machines."""
+"""Artifacts over REST: the texts that steps kept."""
 
 from __future__ import annotations
 

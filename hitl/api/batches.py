@@ -1,4 +1,4 @@
-"""Many orders at once, over REST: looked over, done one by one, and read again."""
+"""Batches over REST: preview an action on many orders, begin it, and read what became of each."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Batches(Paged):
     )
     def post(self, request: Request) -> Response:
         given = body_of(request, BatchIn)
-        orders, query = _chosen(request, given)
+        orders, query = _choose(request, given)
         choice = BatchChoice(
             action=given["action"],
             orders=orders[: batches.MOST],
@@ -155,17 +155,17 @@ class BatchPreview(APIView):
     )
     def post(self, request: Request) -> Response:
         given = body_of(request, BatchChoiceIn)
-        orders, _ = _chosen(request, given)
-        found = batches.preview(given["action"], orders, by=user_of(request))
+        orders, _ = _choose(request, given)
+        preview = batches.preview(given["action"], orders, by=user_of(request))
         left_out = [
             {"shown_id": order.shown_id, "title": order.title, "why": why}
-            for order, why in found.left_out
+            for order, why in preview.left_out
         ]
         shown = {
-            "orders": found.orders,
+            "orders": preview.orders,
             "left_out": left_out,
-            "more": found.more,
-            "steps": [name for name, _ in found.steps],
+            "more": preview.more,
+            "steps": [name for name, _ in preview.steps],
         }
         return Response(BatchPreviewOut(shown).data)
 
@@ -181,8 +181,11 @@ class BatchDetail(APIView):
         return Response(BatchOut(batch).data)
 
 
-def _chosen(request: Request, given: dict[str, Any]) -> tuple[list[UUID], str]:
-    """The chosen orders, and the query in its usual form. Raises BatchInvalid, NotUnderstood."""
+def _choose(request: Request, given: dict[str, Any]) -> tuple[list[UUID], str]:
+    """Return the chosen orders, and the query in its usual form.
+
+    Raises BatchInvalid, NotUnderstood.
+    """
     if bool(given["orders"]) == bool(given["query"]):
         raise BatchInvalid("Choose by `orders` or by `query`: one of the two. Nothing was done.")
     if given["orders"]:

@@ -1,4 +1,4 @@
-"""Decisions for machines: one with its receipt, taking one back, and whole ledgers as files."""
+"""Decisions over REST: a list, receipts, taking a decision back, and whole ledgers as files."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ class Decisions(Paged):
         asked, asker = asked_by(request, ANSWERS)
         mine = scopes.own(answered(user_of(request)), pause__run__thread__owner=request.user)
         pages = pages_of(ANSWERS, asked)
-        found: Any = pages.paginate_queryset(
+        page: Any = pages.paginate_queryset(
             ANSWERS.among(mine, asked, asker).only("pk"), request, view=self
         )
-        shown = Decision.objects.select_related(
+        by_id = Decision.objects.select_related(
             "pause", "decided_by", "on_behalf_of", "undoes"
-        ).in_bulk([decision.pk for decision in found])
-        decisions = [shown[one.pk] for one in found if one.pk in shown]
+        ).in_bulk([decision.pk for decision in page])
+        decisions = [by_id[decision.pk] for decision in page if decision.pk in by_id]
         return pages.get_paginated_response(DecisionOut(decisions, many=True).data)
 
 
@@ -221,7 +221,7 @@ class LedgerExport(APIView):
         responses={
             (200, "application/json"): OpenApiTypes.OBJECT,
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
-            404: OpenApiResponse(),  # said as every refusal is
+            404: OpenApiResponse(),  # described as every refusal is
         },
         summary="Export the ledgers that you may see",
     )
@@ -234,15 +234,17 @@ class LedgerExport(APIView):
                 raise services.NotFound("There is no such ledger.")
         write, kind = export.FORMATS[wanted]
         parts = write(list(mine))
-        streamed = _as_asked(parts) if isinstance(request._request, ASGIRequest) else parts
+        streamed = _one_by_one(parts) if isinstance(request._request, ASGIRequest) else parts
         response = StreamingHttpResponse(streamed, content_type=kind)
         response["Content-Disposition"] = f'attachment; filename="ledger.{wanted}"'
         response["Cache-Control"] = "private, no-store"
         return response
 
 
-async def _as_asked(parts: Iterator[str]) -> AsyncIterator[str]:
-    """Under ASGI Django would read a plain iterator to its end before it sends anything."""
-    step = sync_to_async(lambda: next(parts, None))
-    while (part := await step()) is not None:
+async def _one_by_one(parts: Iterator[str]) -> AsyncIterator[str]:
+    """Yield each part when it is sent: under ASGI, Django reads a plain iterator to its end before
+    it sends anything.
+    """
+    next_part = sync_to_async(lambda: next(parts, None))
+    while (part := await next_part()) is not None:
         yield part

@@ -1,5 +1,6 @@
-"""What waits, was resumed or has expired, over REST: a list of runs by their state, and counters.
-Live: `hitl.live.routing`.
+"""Runs over REST by their lifecycle (waiting, resumed, expired and so on): a list, and counters.
+
+A socket tells the same live: `hitl.live.routing`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from runs.security import scopes
 from runs.states import Lifecycle, PauseStatus
 
 DAY, MONTH = 24, 24 * 31
-"""Hours that counters look back."""
+"""Hours that counters look back: by default, and at most."""
 
 
 class WorkflowListed(serializers.Serializer[Any]):
@@ -76,11 +77,11 @@ class Workflows(Paged):
         rows = lifecycles.newest(runs).select_related("definition").annotate(asked=Subquery(newest))
         pages = NewestFirst()
         page: Any = pages.paginate_queryset(rows, request, view=self)
-        asked = Pause.objects.select_related("wait__outer").in_bulk(
+        pauses = Pause.objects.select_related("wait__outer").in_bulk(
             [run.asked for run in page if run.asked]
         )
         return pages.get_paginated_response(
-            WorkflowListed([_row(run, asked.get(run.asked)) for run in page], many=True).data
+            WorkflowListed([_row(run, pauses.get(run.asked)) for run in page], many=True).data
         )
 
 
@@ -90,12 +91,12 @@ def _threads(request: Request) -> Any:
 
 def _row(run: Run, last: Pause | None) -> dict[str, Any]:
     wait = getattr(last, "wait", None)
-    asks = last if last is not None and last.status == PauseStatus.OPEN else None
+    open_pause = last if last is not None and last.status == PauseStatus.OPEN else None
     return {
         "run_id": wait.outer.name if wait else run.shown_id,
         "lifecycle": lifecycles.of(run, last),
-        "blocking_reason": asks.phase if asks else None,
-        "next_deadline": asks.deadline_at if asks else None,
+        "blocking_reason": open_pause.phase if open_pause else None,
+        "next_deadline": open_pause.deadline_at if open_pause else None,
         "pause_id": last.shown_id if last else None,
         "waystation_run_id": run.shown_id,
         "thread_id": ids.show(Thread.PREFIX, run.thread_id),

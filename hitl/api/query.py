@@ -1,6 +1,7 @@
-"""Values of a request's query.
+"""Parameters of a request's query: how a view declares them, and how it reads their values.
 
-`project.queries` holds requests to what is declared here, so that a view reads what is one.
+`project.queries` refuses a request that does not fit the declarations, so a view reads without
+checking again.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from runs.api.requests import user_of
 
 
 def id_parameter(name: str, prefix: str, description: str) -> OpenApiParameter:
-    """A shown id."""
+    """Declare a shown id."""
     return OpenApiParameter(
         name, {"type": "string", "pattern": ids.pattern(prefix)}, description=description
     )
 
 
 def ids_parameter(name: str, prefix: str, most: int, description: str) -> OpenApiParameter:
-    """Shown ids, with commas between them."""
-    one = ids.pattern(prefix).strip("^$")
-    pattern = f"^{one}(,{one}){{0,{most - 1}}}$"
+    """Declare shown ids, with commas between them."""
+    single = ids.pattern(prefix).strip("^$")
+    pattern = f"^{single}(,{single}){{0,{most - 1}}}$"
     description = f"{description} Up to {most} ids, with commas between them."
     return OpenApiParameter(name, {"type": "string", "pattern": pattern}, description=description)
 
 
 def number_parameter(name: str, default: int, *, high: int, description: str) -> OpenApiParameter:
-    """A whole number, from 0."""
+    """Declare a whole number from 0 to `high`."""
     return OpenApiParameter(
         name,
         {"type": "integer", "minimum": 0, "maximum": high, "default": default},
@@ -55,7 +56,7 @@ def flag(request: Request, name: str, default: bool) -> bool:
 
 
 def parameters_of(asked_of: List, *, without: tuple[str, ...] = ()) -> list[OpenApiParameter]:
-    """What a list can be asked, for the document: the same words as in the address of its page."""
+    """Declare what a list can be asked: the same parameters as in the address of its page."""
     return [
         OpenApiParameter(
             parameter.name,
@@ -72,8 +73,9 @@ def parameters_of(asked_of: List, *, without: tuple[str, ...] = ()) -> list[Open
 
 
 def asked_by(request: Request, asked_of: List) -> tuple[Asked, Asker]:
-    """What a request asks a list, and who asks. Names, and values of which a schema can say so,
-    were looked at before. Raises NotUnderstood.
+    """Read what a request asks of a list, and who asks. Raises NotUnderstood.
+
+    Unknown names, and values that break the declared schema, were refused before.
     """
     asker = Asker(user_of(request), clock.now())
     known = {parameter.name for parameter in asked_of.parameters}
@@ -86,8 +88,8 @@ class OldestFirst(NewestFirst):
 
 
 class ByPlace(NewestFirst):
-    """Pages in any other order, by the place of the last row; there is no way back but to the
-    beginning.
+    """Pages in any order but by age: each continues after the last row of the page before, and none
+    links back.
     """
 
     def __init__(self, order: ListOrder) -> None:
@@ -116,7 +118,7 @@ class ByPlace(NewestFirst):
 
 
 def pages_of(asked_of: List, asked: Asked, *, usual: str = NEWEST) -> NewestFirst:
-    """The pages of a list in the order that is asked for."""
+    """Return the paginator for the order that a request asks for."""
     sort = asked[asking.SORT] or usual
     if sort in {NEWEST, OLDEST}:
         return NewestFirst() if sort == NEWEST else OldestFirst()

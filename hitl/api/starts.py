@@ -1,4 +1,6 @@
-"""Messages from outside that start work: the door that takes them, and their makers' own rows."""
+"""Inbound starts over REST: the address that takes signed messages, and the rows by which a person
+lets such messages start work.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,7 @@ class StartDeliveryOut(TellsQuickly, serializers.ModelSerializer[StartDelivery])
 
 
 class MayAddStarts(BasePermission):
-    """Work that somebody outside begins takes a right."""
+    """A person needs a right to let messages from outside start work."""
 
     message = starts.MAY_NOT
     code = starts.MayNotStart.code
@@ -131,7 +133,7 @@ class Starts(Paged):
     )
     def post(self, request: Request) -> Response:
         start, secret = starts.make(user_of(request), **body_of(request, StartIn))
-        return _told_once(start, secret)
+        return _show_secret(start, secret)
 
 
 class StartDetail(APIView):
@@ -139,7 +141,7 @@ class StartDetail(APIView):
         operation_id="get_inbound_start", responses=StartOut, summary="Read an inbound start"
     )
     def get(self, request: Request, start_id: UUID) -> Response:
-        return Response(StartOut(_mine(request, start_id)).data)
+        return Response(StartOut(_find_own(request, start_id)).data)
 
     @extend_schema(
         operation_id="switch_inbound_start",
@@ -148,7 +150,7 @@ class StartDetail(APIView):
         summary="Switch an inbound start on or off",
     )
     def patch(self, request: Request, start_id: UUID) -> Response:
-        start = _mine(request, start_id)
+        start = _find_own(request, start_id)
         starts.switch(start, on=body_of(request, StartChange)["enabled"])
         return Response(StartOut(start).data)
 
@@ -158,7 +160,7 @@ class StartDetail(APIView):
         summary="Remove an inbound start; its orders stay",
     )
     def delete(self, request: Request, start_id: UUID) -> Response:
-        starts.remove(_mine(request, start_id))
+        starts.remove(_find_own(request, start_id))
         return Response(status=204)
 
 
@@ -170,8 +172,8 @@ class StartSecret(APIView):
         summary="A new secret; the one before signs until the next",
     )
     def post(self, request: Request, start_id: UUID) -> Response:
-        start = _mine(request, start_id)
-        return _told_once(start, starts.rotate_secret(start))
+        start = _find_own(request, start_id)
+        return _show_secret(start, starts.rotate_secret(start))
 
 
 class StartDeliveries(Paged):
@@ -181,7 +183,7 @@ class StartDeliveries(Paged):
         summary="List the signed messages that came, newest first",
     )
     def get(self, request: Request, start_id: UUID) -> Response:
-        return self.page(request, _mine(request, start_id).deliveries.all(), StartDeliveryOut)
+        return self.page(request, _find_own(request, start_id).deliveries.all(), StartDeliveryOut)
 
 
 class StartAnswer(serializers.Serializer[Any]):
@@ -219,14 +221,14 @@ class InboundStartDoor(APIView):
         except errors.KNOWN as error:
             starts.refuse(start, delivery_id, str(getattr(error, "code", "error")), str(error))
             raise
-        told = {
+        answer = {
             "delivery_id": delivery_id,
             "work_order_id": StartDeliveryOut().get_work_order_id(delivery),
         }
-        return Response(told, status=201 if new else 200)
+        return Response(answer, status=201 if new else 200)
 
 
-def _told_once(start: InboundStart, secret: str) -> Response:
+def _show_secret(start: InboundStart, secret: str) -> Response:
     return Response(
         StartMade(start, context={"secret": secret}).data,
         status=201,
@@ -234,7 +236,7 @@ def _told_once(start: InboundStart, secret: str) -> Response:
     )
 
 
-def _mine(request: Request, start_id: UUID) -> InboundStart:
+def _find_own(request: Request, start_id: UUID) -> InboundStart:
     mine = InboundStart.objects.filter(source__user=user_of(request))
     start = mine.select_related("source", "team").filter(pk=start_id).first()
     if start is None:

@@ -1,7 +1,7 @@
-"""Which person of ours an account of a chat service is.
+"""Accounts of chat services, each connected to a person of ours.
 
-People connect their own: a page shows them a code, once, and they tell it where they chat. Whoever
-tells it is them from then on; so it is short-lived, and used once.
+A page shows a person a code, and the person sends this code in the chat. Whoever sends the code
+answers as that person from then on, so each code is short-lived and works once.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from hitl.models import ChatAccount, ChatCode
 from runs import keyed
 
 MINUTES = 10
-"""How long a code can be told."""
+"""How long a code works."""
 MOST = 20
-"""Accounts of one person."""
+"""Accounts that one person may connect."""
 
 
 class TooManyAccounts(Exception):
-    """This person has connected as many as they may."""
+    """This person has connected as many accounts as one person may."""
 
     code = "too_many_accounts"
 
 
 def person_of(service: str, team: str, account: str) -> User | None:
-    """Whose account it is; None where nobody's, or of somebody who is switched off."""
-    found = (
+    """Return the person who connected an account; None where nobody did, or where that person is
+    switched off.
+    """
+    connected = (
         ChatAccount.objects.select_related("user")
         .filter(service=service, team=team, account=account, user__is_active=True)
         .first()
     )
-    return found.user if found is not None else None
+    return connected.user if connected is not None else None
 
 
 def new_code(user: User) -> str:
-    """A code for this person, which takes the place of the one before: 80 bits, in groups."""
+    """Make a code of 80 bits, in groups; it replaces this person's earlier code."""
     text = base64.b32encode(secrets.token_bytes(10)).decode()
     with transaction.atomic(durable=True):
         ChatCode.objects.update_or_create(
@@ -59,25 +61,27 @@ def new_code(user: User) -> str:
 
 @transaction.atomic(durable=True)
 def connect(service: str, team: str, account: str, code: str) -> User | None:
-    """Use a code up, and let this account answer as whom it was shown; None where it is none.
+    """Use a code up and return the person to whom it was shown; None where the code does not work.
 
-    An account that was somebody else's before is theirs no more.
+    This account answers as that person from now on, even if somebody else had connected it.
 
     Raises TooManyAccounts.
     """
-    kept = ChatCode.objects.select_related("user").filter(digest=_digest(code)).first()
-    if kept is None or not kept.user.is_active:
+    chat_code = ChatCode.objects.select_related("user").filter(digest=_digest(code)).first()
+    if chat_code is None or not chat_code.user.is_active:
         return None
-    mine = ChatCode.objects.filter(pk=kept.pk, digest=kept.digest, expires_at__gt=clock.now())
-    if not mine.delete()[0]:  # of two that tell it at once one gets nothing
-        return None
-    if ChatAccount.objects.filter(user=kept.user).count() >= MOST:
-        most = gettext("You have connected %(most)s accounts; remove one first.")
-        raise TooManyAccounts(most % {"most": MOST})
-    ChatAccount.objects.update_or_create(
-        service=service, team=team, account=account, defaults={"user": kept.user}
+    still_valid = ChatCode.objects.filter(
+        pk=chat_code.pk, digest=chat_code.digest, expires_at__gt=clock.now()
     )
-    return kept.user
+    if not still_valid.delete()[0]:  # of two requests at once only one deletes the row
+        return None
+    if ChatAccount.objects.filter(user=chat_code.user).count() >= MOST:
+        message = gettext("You have connected %(most)s accounts; remove one first.")
+        raise TooManyAccounts(message % {"most": MOST})
+    ChatAccount.objects.update_or_create(
+        service=service, team=team, account=account, defaults={"user": chat_code.user}
+    )
+    return chat_code.user
 
 
 def _digest(code: str) -> str:

@@ -1,4 +1,4 @@
-"""The app of a channel: it registers the class that its module `channel` names."""
+"""The base of every channel's app."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from checkpoints.extension import Extension
 
 
 class ChannelExtension(Extension):
-    """An extension that is one channel, `CHANNEL` of its module `channel`."""
+    """An extension that is one channel: it registers `CHANNEL` of its module `channel`."""
 
     def ready(self) -> None:
-        from hitl.channels import registry  # here: models are not there before
+        from hitl.channels import registry  # here: models are not loaded before
 
         registry.register(import_module(f"{self.name}.channel").CHANNEL)

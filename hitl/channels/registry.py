@@ -15,24 +15,28 @@ def register(channel: Channel) -> None:
 
 
 def channels() -> list[Channel]:
-    """All of them, by name."""
+    """Return all channels that are switched on, ordered by name."""
     return [cast(Channel, services[name]) for name in sorted(services)]
 
 
 def posting() -> list[PostingChannel]:
-    """Those that post questions and are set up."""
-    return [one for one in channels() if isinstance(one, PostingChannel) and one.in_use()]
+    """Return the channels that post questions and are set up."""
+    return [
+        channel
+        for channel in channels()
+        if isinstance(channel, PostingChannel) and channel.in_use()
+    ]
 
 
 def find_posting(name: str) -> PostingChannel | None:
-    """The channel of this name, where it posts; also where it is not set up."""
+    """Return the channel of this name if it can post, even where it is not set up; else None."""
     channel = services.get(name)
     return channel if isinstance(channel, PostingChannel) else None
 
 
 def invitation(delivery: Delivery, message: OutboundMessage) -> Invitation:
-    """How a mail, or a message of a chat, is answered where it arrives; an empty one where it is
-    not.
+    """Return how a person answers a mail or chat message in the place where it arrives; an empty
+    invitation where no channel takes answers there.
     """
-    made = (channel.invite(delivery, message) for channel in channels())
-    return next((invited for invited in made if invited is not None), Invitation())
+    invitations = (channel.invite(delivery, message) for channel in channels())
+    return next((invited for invited in invitations if invited is not None), Invitation())

@@ -12,19 +12,19 @@ from hitl.models.people.preferences import Preference
 
 
 def chosen_by(person: int | None) -> str:
-    """The code of a language of ours; "" where this person chose none."""
+    """Return the code of the language that this person chose; "" where they chose none of ours."""
     if person is None:
         return ""
-    kept = Preference.objects.filter(person=person).values_list("language", flat=True).first()
-    return kept if kept in dict(settings.LANGUAGES) else ""
+    language = Preference.objects.filter(person=person).values_list("language", flat=True).first()
+    return language if language in dict(settings.LANGUAGES) else ""
 
 
 def choose(person: User, language: str) -> None:
-    """Keep a choice; one that is no language of ours changes nothing."""
+    """Keep a person's choice; a language that is not ours changes nothing."""
     if language in dict(settings.LANGUAGES):
         Preference.objects.update_or_create(person=person, defaults={"language": language})
 
 
 def spoken_to(person: int | None) -> AbstractContextManager[None]:
-    """Within it, texts are made for this person; for nobody known, in WAYSTATION_LANGUAGE."""
+    """Make texts in this person's language while the context lasts; else in WAYSTATION_LANGUAGE."""
     return translation.override(chosen_by(person) or settings.WAYSTATION_LANGUAGE)

@@ -1,5 +1,5 @@
-"""What a thread's document says of people: the questions of its runs, the votes on them and the
-decisions.
+"""The sections of a thread's exported document that people wrote: the questions of its runs with
+their votes and comments, and the decisions.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ VOTE = (
     "for_name",
     "factor",
 )
+"""Columns that the document holds as the rows do."""
 NAMES: dict[str, Any] = {
     "by_name": {**text(), "description": "What the person was called then."},
     "for_name": {**text(), "description": "And who that one stood in for."},
@@ -218,10 +219,10 @@ def _pause(pause: Pause) -> Document:
     }
 
 
-def _pauses(thread: Thread) -> Any:
+def _read_pauses(thread: Thread) -> Any:
     votes = Prefetch("votes", Vote.objects.select_related("voter", "seat").order_by("pk"))
-    said = Comment.objects.select_related("author").prefetch_related("mentions__person")
-    comments = Prefetch("comments", said.order_by("pk"))
+    with_people = Comment.objects.select_related("author").prefetch_related("mentions__person")
+    comments = Prefetch("comments", with_people.order_by("pk"))
     return Pause.objects.filter(run__thread=thread).prefetch_related(votes, comments).order_by("pk")
 
 
@@ -251,7 +252,7 @@ def _vote(vote: Vote) -> Document:
     }
 
 
-def _decisions(thread: Thread) -> Any:
+def _read_decisions(thread: Thread) -> Any:
     return (
         Decision.objects.filter(pause__run__thread=thread)
         .select_related("decided_by", "on_behalf_of")
@@ -284,7 +285,7 @@ SECTIONS = (
         after="runs",
         row=PAUSE_ROW,
         prefix=Pause.PREFIX,
-        write=lambda thread, *, root: [_pause(pause) for pause in _pauses(thread)],
+        write=lambda thread, *, root: [_pause(pause) for pause in _read_pauses(thread)],
         run_column="run_id",
         blobs=lambda row: [row["patch_digest"]],
     ),
@@ -293,8 +294,7 @@ SECTIONS = (
         after="pauses",
         row=DECISION_ROW,
         prefix=Decision.PREFIX,
-        write=lambda thread, *, root: [_decision(decision) for decision in _decisions(thread)],
+        write=lambda thread, *, root: [_decision(decision) for decision in _read_decisions(thread)],
         blobs=lambda row: [row.get("evidence", "")],
     ),
 )
-"""What a document says of what people were asked and answered."""

@@ -1,7 +1,8 @@
-"""Doors for machines that look after this one: `/livez`, `/readyz`, `/metrics`.
+"""Addresses for machines that watch this server: `/livez`, `/readyz`, `/metrics`.
 
-The first two need no login; the third needs a token or an address. All stand before sessions, hosts
-and rates: a load balancer calls a server by its address, and asks while the database is away.
+The first two need no login; the third needs a token or an allowed address. All are answered before
+sessions, host names and rate limits are looked at: a load balancer calls a server by its address,
+and asks while the database is away.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from runs.models import installation
 @require_safe
 @never_cache
 def livez(request: HttpRequest) -> HttpResponse:
-    """Say that this process answers; nothing else is asked, so that a database that is away ends no
-    server.
+    """Say that this process answers. The database is not asked, so that a server is not restarted
+    while the database is away.
     """
     return JsonResponse({"live": True})
 
@@ -48,26 +49,26 @@ def readyz(request: HttpRequest) -> HttpResponse:
             "unknown_part",
             f"There is no part {sorted(unknown)[0][:40]!r}: use {', '.join(health.PARTS)}.",
         )
-    found = health.parts(dict.fromkeys(asked))
-    ready = all(part.ok for part in found)
+    parts = health.parts(dict.fromkeys(asked))
+    ready = all(part.ok for part in parts)
     answer = {
         "ready": ready,
         "version": installation.version(),
         "commit": installation.commit(),
-        "parts": {part.name: {"ok": part.ok, "words": part.words} for part in found},
+        "parts": {part.name: {"ok": part.ok, "words": part.words} for part in parts},
     }
     return JsonResponse(answer, status=200 if ready else 503)
 
 
 def may_scrape(request: HttpRequest) -> bool:
-    """Whether who asks sends WAYSTATION_METRICS_TOKEN, or has an address of
-    WAYSTATION_METRICS_ALLOW. Without either setting nobody may.
+    """Whether the caller sends WAYSTATION_METRICS_TOKEN, or has an address of
+    WAYSTATION_METRICS_ALLOW. Without either setting nobody may scrape.
     """
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     token: str = settings.WAYSTATION_METRICS_TOKEN
     if token and kind.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode()):
         return True
-    # of an IPv6 client it is the network's, of 64 bits
+    # an IPv6 client is known by its network of 64 bits
     address = ipaddress.ip_address(clients.address_of(request))
     return any(address in network for network in settings.WAYSTATION_METRICS_ALLOW)
 
@@ -75,24 +76,26 @@ def may_scrape(request: HttpRequest) -> bool:
 @require_safe
 @never_cache
 def scrape(request: HttpRequest) -> HttpResponse:
-    """Numbers for Prometheus; 404 for who may not have them, 503 where there are none in time."""
+    """Answer with metrics; 404 for callers who may not scrape, 503 if the database is too slow."""
     if not may_scrape(request):
         raise Http404
-    found = metrics.families()
-    if found is None:
+    families = metrics.families()
+    if families is None:
         return HttpResponse(
             "The database does not give the numbers in time.\n",
             status=503,
             content_type="text/plain",
         )
     registry = CollectorRegistry()
-    registry.register(_Found([*found, *metrics.broken_invariants(), *_of_this_process()]))
+    registry.register(_Families([*families, *metrics.broken_invariants(), *_of_this_process()]))
     ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return HttpResponse(encode(registry), content_type=content_type)
 
 
-class _Found(Collector):
+class _Families(Collector):
+    """Hands over metrics that were read before."""
+
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
@@ -101,17 +104,17 @@ class _Found(Collector):
 
 
 def _of_this_process() -> Iterator[Metric]:
-    """What differs from server to server."""
+    """Yield the metrics that differ from server to server."""
     watching = GaugeMetricFamily(
         "waystation_watchers", "Sockets and streams open at this server.", labels=["of"]
     )
-    for what, many in hub.watchers().items():
-        watching.add_metric([what], many)
+    for kind, count in hub.watchers().items():
+        watching.add_metric([kind], count)
     yield watching
     pool: Any = getattr(connection, "pool", None)
     if pool is None:
         return
-    told = pool.get_stats()
+    stats = pool.get_stats()
     sizes = GaugeMetricFamily(
         "waystation_database_pool", "Connections of this server's pool.", labels=["state"]
     )
@@ -121,7 +124,7 @@ def _of_this_process() -> Iterator[Metric]:
         ("free", "pool_available"),
         ("waited_for", "requests_waiting"),
     ):
-        sizes.add_metric([state], told.get(name, 0))
+        sizes.add_metric([state], stats.get(name, 0))
     yield sizes
 
 

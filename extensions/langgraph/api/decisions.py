@@ -1,5 +1,5 @@
-"""What clients decide of tool calls, in LangChain's words: `HITLResponse`, and `HumanResponse` of
-Agent Inbox. A decision is for the call that it names, else for the call in its place.
+"""Decisions of clients on tool calls, in LangChain's two forms: `HITLResponse`, and `HumanResponse`
+of Agent Inbox. A decision is for the call that it names, else for the call at the same place.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ IGNORED = "Ignored by the client."
 WORDS = {"accept": APPROVE, "ignore": REJECT, "response": RESPOND}
 """Words of `HumanResponse` → the same of `HITLResponse`."""
 CUT = 300
+"""Characters that an error repeats of what a client sent."""
 
 
 def on_calls(pause: Pause, given: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Id of each call → what was decided of it.
+    """Return, for the id of each call, what was decided of this call.
 
     Raises AnswerInvalid, in the words of LangChain's middleware where that refuses too, and
     StreamRefused where a decision brings back a call that is not asked about.
@@ -46,7 +47,7 @@ def on_calls(pause: Pause, given: Sequence[Mapping[str, Any]]) -> dict[str, dict
 
 
 def _place_of(pause: Pause, decision: Mapping[str, Any], place: int, free: set[int]) -> int:
-    """The number of the call that a decision is for."""
+    """Find the number of the call that a decision is for."""
     calls, is_edit = pause.calls, decision["type"] == EDIT
     action = brought(decision)
     if action is None:
@@ -60,15 +61,15 @@ def _place_of(pause: Pause, decision: Mapping[str, Any], place: int, free: set[i
         )
     if not named:
         raise stale(pause)
-    left = [at for at in named if at in free] or named
-    if place in left:
+    unused = [at for at in named if at in free] or named
+    if place in unused:
         return place
-    if any(not _alike(calls[left[0]], calls[at]) for at in left):
+    if any(not _alike(calls[unused[0]], calls[at]) for at in unused):
         raise _invalid(
-            f"Several calls of {calls[left[0]]['tool']} wait: give the decisions in the order of "
+            f"Several calls of {calls[unused[0]]['tool']} wait: give the decisions in the order of "
             "the calls."
         )
-    return left[0]
+    return unused[0]
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -76,16 +77,16 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _on_call(pause: Pause, call: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
-    """A decision as the question takes it."""
-    may, kind = allowed(pause, call), WORDS.get(decision["type"], decision["type"])
+    """Translate a decision on a call into the form that the question takes."""
+    allowed_kinds, kind = allowed(pause, call), WORDS.get(decision["type"], decision["type"])
     edited = _edited(call, decision) if kind == EDIT else {}
     if kind == EDIT and same(edited, call["arguments"]):
         kind = APPROVE
-    if kind not in may:
+    if kind not in allowed_kinds:
         raise _invalid(
             f"Unexpected human decision: {str(dict(decision))[:CUT]}. Decision type "
             f"'{decision['type'][:CUT]}' is not allowed for tool '{call['tool']}'. Expected one of "
-            f"{may} based on the tool's configuration."
+            f"{allowed_kinds} based on the tool's configuration."
         )
     match kind:
         case "edit":
@@ -107,7 +108,7 @@ def _edited(call: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, A
 
 
 def brought(value: Any) -> Mapping[str, Any] | None:
-    """What a decision brings back of what a page showed: a name, and arguments."""
+    """Return the name and arguments that a decision brings back from a page, if any."""
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
         return None
     action = value.get("edited_action", value.get("args"))
@@ -115,12 +116,12 @@ def brought(value: Any) -> Mapping[str, Any] | None:
         return None
     if _is_named(value, action):
         return action
-    # arguments alone: of an edit they are new
+    # arguments alone: those of an edit are new ones
     return None if value["type"] == EDIT else {"args": action}
 
 
 def arguments_of(value: Mapping[str, Any]) -> Any:
-    """The arguments of an edit, in either dialect."""
+    """Return the arguments of an edit, in either form."""
     action = value.get("edited_action", value.get("args"))
     if isinstance(action, Mapping) and _is_named(value, action):
         return action.get("args")
@@ -128,7 +129,7 @@ def arguments_of(value: Mapping[str, Any]) -> Any:
 
 
 def _is_named(value: Mapping[str, Any], action: Mapping[str, Any]) -> bool:
-    """Whether it is `{"action" or "name", "args"}`, and no bare arguments."""
+    """Whether an action is `{"action" or "name", "args"}`, and not the arguments alone."""
     is_pair = "args" in action and ("action" in action or "name" in action)
     return "edited_action" in value or is_pair
 
@@ -139,7 +140,7 @@ def message_of(value: Mapping[str, Any]) -> str:
 
 
 def stale(pause: Pause) -> StreamRefused:
-    """409: what was looked at is another question than the one that is open, or may be."""
+    """Refuse with 409 where a person looked, or may have looked, at a question that is not open."""
     return StreamRefused(
         409,
         "stale",

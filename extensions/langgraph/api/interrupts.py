@@ -23,12 +23,12 @@ AS_SHOWN = "Nothing of this can be changed: it comes back with your answer, as w
 
 
 def id_of(pause: Pause) -> str:
-    """Of each revision its own, as of each interrupt of a graph."""
+    """Return the interrupt's id: each revision has its own, as each interrupt of a graph does."""
     return pause.pk.hex
 
 
 def shown(pause: Pause) -> dict[str, Any]:
-    """The interrupt that a question is."""
+    """Return a question as an interrupt."""
     return {
         "id": id_of(pause),
         "value": value_of(pause),
@@ -44,7 +44,7 @@ def task_of(pause: Pause) -> str:
 
 
 def task(pause: Pause, *, result: Any = None) -> dict[str, Any]:
-    """The task of a state that asks, or asked."""
+    """Return the task of a state that asks, or asked."""
     return {
         "id": task_of(pause),
         "name": pause.step,
@@ -58,20 +58,20 @@ def task(pause: Pause, *, result: Any = None) -> dict[str, Any]:
 
 
 def listed(pause: Pause) -> dict[str, Any]:
-    """The interrupt in a list of threads: as `HumanInterrupt` alone, for a page that is offered
-    both takes the other, and lacks a button of it.
+    """Return the interrupt for a list of threads: as `HumanInterrupt` alone, since a page that is
+    offered both forms takes the other one, and then lacks a button of this one.
 
-    What may be edited comes back with an *Accept*, and so says what was looked at: of several
-    calls, and on a thread that has asked something else, all may be. A change that the question
-    does not allow is refused.
+    A page sends back with an *Accept* what may be edited, and so tells what a person looked at. For
+    this, everything may be edited where there are several calls, or where the thread has asked
+    something else. A change that the question does not allow is refused.
     """
     several = len(pause.calls) > 1
-    one = _of_calls(pause) if several else _asked(pause)[0]
-    config = one["config"]
+    interrupt = _of_calls(pause) if several else _human_interrupts(pause)[0]
+    config = interrupt["config"]
     if (several or asked_else(pause)) and config["allow_accept"] and not config["allow_edit"]:
-        one["description"] += f"\n\n{AS_SHOWN}"
+        interrupt["description"] += f"\n\n{AS_SHOWN}"
         config["allow_edit"] = True
-    return {**shown(pause), "value": one}
+    return {**shown(pause), "value": interrupt}
 
 
 def asked_else(pause: Pause) -> bool:
@@ -97,7 +97,7 @@ def is_of(action: Mapping[str, Any], pause: Pause, *, edited: bool) -> bool:
     question.
 
     Args:
-        edited: whether what may be edited of it may be another one by now.
+        edited: whether the parts that may be edited may differ.
     """
     name = action.get("action", action.get("name", pause.step))
     args = action.get("args")
@@ -113,7 +113,7 @@ def is_of(action: Mapping[str, Any], pause: Pause, *, edited: bool) -> bool:
 
 def is_call(action: Mapping[str, Any], call: Mapping[str, Any], *, edited: bool) -> bool:
     """Whether what a page brings back is what it shows of this call: its tool, and its arguments
-    where they were not `edited`. What is left out is not held against it.
+    where they were not `edited`. A page may leave either of them out.
     """
     name = action.get("action", action.get("name", call["tool"]))
     args = action.get("args", call["arguments"])
@@ -131,7 +131,7 @@ def is_whole(action: Mapping[str, Any], pause: Pause) -> bool:
 
 
 def as_told(before: Any, given: Any) -> Any:
-    """What came back, as what was told: pages give a number or an object back as text."""
+    """Read what came back as the type that was shown: pages send numbers and objects as text."""
     if isinstance(before, Mapping) and isinstance(given, Mapping):
         return {name: as_told(before.get(name, ""), value) for name, value in given.items()}
     if isinstance(before, str) or not isinstance(given, str):
@@ -143,8 +143,8 @@ def as_told(before: Any, given: Any) -> Any:
 
 
 def value_of(pause: Pause) -> dict[str, Any]:
-    """A question as `HITLRequest`, and where it is one as `HumanInterrupt` too."""
-    asked = _asked(pause)
+    """Return a question as `HITLRequest`, and as `HumanInterrupt` too where there is only one."""
+    asked = _human_interrupts(pause)
     request = {
         "action_requests": [_request(pause, one) for one in asked],
         "review_configs": [_config(pause, one) for one in asked],
@@ -152,8 +152,8 @@ def value_of(pause: Pause) -> dict[str, Any]:
     return {**asked[0], **request} if len(asked) == 1 else request
 
 
-def _asked(pause: Pause) -> list[dict[str, Any]]:
-    """A `HumanInterrupt` for each call, or the one that the question is."""
+def _human_interrupts(pause: Pause) -> list[dict[str, Any]]:
+    """Return a `HumanInterrupt` for each call; for a question without calls, its own one."""
     return [_of_call(pause, call) for call in pause.calls] or [_of_question(pause)]
 
 
@@ -176,13 +176,13 @@ def _of_question(pause: Pause) -> dict[str, Any]:
             "allow_respond": ANSWER in pause.ways or pause.may_revise,
             "allow_ignore": True,
         },
-        "description": _words(pause),
+        "description": _description(pause),
     }
 
 
 def _of_call(pause: Pause, call: dict[str, Any]) -> dict[str, Any]:
     # whoever decides one of several sees what the others are
-    others = [_written(one) for one in pause.calls] if len(pause.calls) > 1 else []
+    others = [_call_text(one) for one in pause.calls] if len(pause.calls) > 1 else []
     may = allowed(pause, call)
     return {
         "action_request": {"action": call["tool"], "args": call["arguments"]},
@@ -192,13 +192,13 @@ def _of_call(pause: Pause, call: dict[str, Any]) -> dict[str, Any]:
             "allow_respond": tool_calls.RESPOND in may,
             "allow_ignore": True,
         },
-        "description": "\n\n".join(filter(None, [_words(pause), *others, call["preview"]])),
+        "description": "\n\n".join(filter(None, [_description(pause), *others, call["preview"]])),
     }
 
 
 def _of_calls(pause: Pause) -> dict[str, Any]:
-    """Several calls as the one interrupt that a page shows and answers: approved all at once, where
-    that may be, or looked at elsewhere.
+    """Return several calls as the one interrupt that a page shows: there a person approves all at
+    once, where that is allowed, or opens the question elsewhere.
     """
     calls = [{"action": call["tool"], "args": call["arguments"]} for call in pause.calls]
     return {
@@ -218,20 +218,20 @@ def _of_calls(pause: Pause) -> dict[str, Any]:
             "allow_ignore": False,
         },
         "description": "\n\n".join(
-            [_words(pause)]
-            + [text for call in pause.calls for text in (_written(call), call["preview"]) if text]
+            [_description(pause)]
+            + [text for call in pause.calls for text in (_call_text(call), call["preview"]) if text]
         ),
     }
 
 
 def allowed(pause: Pause, call: Mapping[str, Any]) -> list[str]:
-    """What may be decided of a call, in LangChain's words."""
+    """Return what may be decided of a call, in LangChain's words."""
     may = tool_calls.allowed(call)
     return [*may, tool_calls.RESPOND] if takes_feedback(pause) else may
 
 
 def takes_feedback(pause: Pause) -> bool:
-    """Whether the question about a call takes words as a whole, as of a graph that asks again."""
+    """Whether a question about one call takes feedback, with which a graph asks again."""
     return (
         REVISE in pause.ways
         and len(pause.calls) == 1
@@ -239,7 +239,7 @@ def takes_feedback(pause: Pause) -> bool:
     )
 
 
-def _written(call: dict[str, Any]) -> str:
+def _call_text(call: dict[str, Any]) -> str:
     arguments = json.dumps(call["arguments"], indent=2, ensure_ascii=False, default=str)
     return f"`{call['tool']}`\n\n" + indent(arguments, "    ")
 
@@ -247,7 +247,7 @@ def _written(call: dict[str, Any]) -> str:
 def _request(pause: Pause, asked: dict[str, Any]) -> dict[str, Any]:
     action = asked["action_request"]
     args = action["args"]
-    if takes_words(pause):  # to be edited: such a page has no other place for words
+    if takes_words(pause):  # as an argument to edit: such a page has no other field for words
         args = {**{name: one for name, one in args.items() if name != "inputs"}, "answer": ""}
     return {"name": action["action"], "args": args, "description": asked["description"]}
 
@@ -265,7 +265,7 @@ def _config(pause: Pause, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def takes_words(pause: Pause) -> bool:
-    """Whether some words are all that a question asks for."""
+    """Whether a text is all that a question asks for."""
     schema = pause.required_inputs
     if not schema:
         return ANSWER in pause.ways and not pause.calls
@@ -284,7 +284,7 @@ def may_edit(pause: Pause) -> bool:
     return bool(pause.review.get("edits"))
 
 
-def _words(pause: Pause) -> str:
+def _description(pause: Pause) -> str:
     lines = [f"**{pause.question}**", pause.content]
     if pause.effects:
         lines.append("\n".join(f"- {effect}" for effect in pause.effects))
@@ -294,7 +294,7 @@ def _words(pause: Pause) -> str:
 
 
 def schema_of(pause: Pause) -> dict[str, Any]:
-    """Of the answer in this server's own form, which reaches every answer there is."""
+    """Return the schema of an answer in this server's own form, which can say every answer."""
     return {
         "type": "object",
         "properties": {

@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: what a request begins or answers is begun or answered once. Sent again, the
-request gets the same run, as it stands then, or the same stream from its beginning.
+"""`Idempotency-Key`: a request with a key begins or answers something only once. A client that
+sends it again gets the same run, as it stands then, or the same stream from its beginning.
 
-The key is used up in the transaction that writes, as for the REST API (`hitl.http.idempotency`),
-with which it shares its rows. A refusal leaves it free.
+The key is used up in the transaction that writes, in the rows that keys of the REST API use too
+(`hitl.http.idempotency`). A refused request leaves its key free.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from hitl.models import IdempotencyKey, idempotency
 from runs import keyed
 
 NAME = HEADER.lower()
-"""Of the header, as calls have it."""
+"""The name of the header, in lower case as calls have it."""
 WORKING = dt.timedelta(minutes=1)
-"""How long the first request may take; then its answer is lost."""
+"""How long the first request may take; after that its answer counts as lost."""
 Begun = tuple[uuid.UUID, uuid.UUID]
-"""The thread, and the wire run; of what is no run its thread once more."""
+"""The thread and the wire run; where no run began, the thread twice."""
 
 
 def once(call: Call, act: Callable[[], Begun]) -> Begun:
-    """What `act` begins, or what the first request with this key began.
+    """Begin what `act` begins, or return what the first request with this key began.
 
-    Raises StreamRefused, NotFound where the caller sees that no more, and as `act`.
+    Raises StreamRefused, NotFound where the caller no longer sees the thread, and as `act`.
     """
     key = call.headers.get(NAME)
     if key is None:
@@ -49,7 +49,7 @@ def once(call: Call, act: Callable[[], Begun]) -> Begun:
     digest = codec.digest(codec.encode([dict(call.names), dict(call.query), call.data]))
     row = idempotency.find(call.by, key)
     if row is not None:
-        return _again(call, row, digest)
+        return _find_begun(call, row, digest)
     claim = ClaimedKey(call.by, key, digest)
     try:
         with keyed.at_work(claim):
@@ -58,7 +58,7 @@ def once(call: Call, act: Callable[[], Begun]) -> Begun:
         row = idempotency.find(call.by, key)
         if row is None:
             raise
-        return _again(call, row, digest)
+        return _find_begun(call, row, digest)
     _keep(claim, begun)
     return begun
 
@@ -74,7 +74,8 @@ def _keep(claim: ClaimedKey, begun: Begun) -> None:
     )
 
 
-def _again(call: Call, row: IdempotencyKey, digest: str) -> Begun:
+def _find_begun(call: Call, row: IdempotencyKey, digest: str) -> Begun:
+    """Return what the first request with this key began. Raises as `once`."""
     if row.request_digest != digest:
         raise StreamRefused(
             422,

@@ -1,6 +1,6 @@
-"""The log for who polls: what came after a number, or 304 while nothing did.
+"""The log for programs that poll: the events after a number, or 304 while the log has not changed.
 
-For whoever sees the page, as the socket is.
+Whoever may see the thread's page may read its log, here as over the socket.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class RunEvents(Listed):
         run = Run.objects.select_related("thread").filter(pk=run_id).first()
         if run is None or not visibility.sees(run.thread_id, by=user_of(request)):
             raise services.NotFound("There is no such run.")
-        mine = Event.objects.filter(thread=run.thread_id, run_id=run.pk).order_by("seq")
+        events = Event.objects.filter(thread=run.thread_id, run_id=run.pk).order_by("seq")
         return _answer(
             request,
             run.thread,
             lambda after, limit: [
-                log.envelope(event) for event in mine.filter(seq__gt=after)[:limit]
+                log.envelope(event) for event in events.filter(seq__gt=after)[:limit]
             ],
         )
 
@@ -82,6 +82,7 @@ class RunEvents(Listed):
 def _answer(
     request: Request, thread: Thread, read: Callable[[int, int], list[Any]]
 ) -> HttpResponseBase:
+    """Answer with the events that `read(after, limit)` gives; 304 if the ETag still fits."""
     after, limit = number(request, "after", 0), number(request, "limit", log.PAGE)
     etag = f'"{thread.first_seq}-{thread.last_seq}"'
     response = get_conditional_response(request._request, etag=etag)

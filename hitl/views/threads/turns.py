@@ -1,5 +1,5 @@
-"""What a person does with a thread on its page: sends and edits messages, resumes, suspends and
-cancels.
+"""The actions of a thread's page: a person sends, edits or withdraws messages, and resumes,
+suspends or cancels runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from runs.services import InputInvalid, PauseClosed
 from runs.services.forks import ImportStands, ReviewStands
 from runs.states import LIVE, RunEnded
 from runs.threads import message_queue
-from runs.threads import turns as turns
 from runs.threads.turns import NothingToResume, ThreadBusy, Turn
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -56,8 +55,6 @@ BECAME = {
         "Your vote is recorded; the question stays open until enough others have approved."
     ),
 }
-
-
 REFUSALS = (
     TemplateNotFound,
     CannotRun,
@@ -84,13 +81,13 @@ REFUSALS = (
     InputInvalid,
     reducers.MergeFailed,
 )
-"""What the services answer in words: each is a notice on the page."""
+"""Refusals of the services: the page shows the words of each as a notice."""
 
 
 @require_POST
 @login_required
 def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """Give the thread a message: it answers what is asked, or begins a run."""
+    """Send the thread a message, which answers the open question or begins a run."""
     thread = look_at(thread_id, request)
     if elsewhere := leave_for(thread):
         messages.info(
@@ -134,7 +131,7 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 def _second_look(
     request: HttpRequest, thread_id: uuid.UUID, text: str
 ) -> second_look.SecondLook | None:
-    """What is asked before a message answers a question of high risk."""
+    """Return what to ask before a message answers a question of high risk; None otherwise."""
     pauses = doors.open_on(thread_id)
     if len(pauses) != 1 or second_look.was_seen(request):
         return None
@@ -144,7 +141,7 @@ def _second_look(
 @require_POST
 @login_required
 def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """Say an earlier message in other words: a run begins from before it, and what came after it
+    """Replace an earlier message: a run begins from before that message, and what came after it
     stays in the history.
     """
     thread = find(thread_id, request)
@@ -199,7 +196,7 @@ def thread_busy(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def thread_withdraw(request: HttpRequest, thread_id: uuid.UUID, turn_id: uuid.UUID) -> HttpResponse:
-    """Take a message out of the line."""
+    """Withdraw a message that waits for its turn."""
     find(thread_id, request)
     try:
         doors.withdraw(thread_id, turn_id, by=person(request))
@@ -214,7 +211,7 @@ def thread_withdraw(request: HttpRequest, thread_id: uuid.UUID, turn_id: uuid.UU
 @require_POST
 @login_required
 def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """Take up the run that failed last, or the one that wrote `checkpoint`."""
+    """Resume the thread's latest run, or the run that wrote `checkpoint`."""
     thread = find(thread_id, request)
     if elsewhere := leave_for(thread):
         return elsewhere
@@ -236,10 +233,10 @@ def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     except REFUSALS as error:
         return _refused(request, thread_id, error)
     messages.info(request, became(outcome))
-    asked = Pause.objects.open().filter(run=outcome.run).first() if outcome.how == "asked" else None
+    pause = Pause.objects.open().filter(run=outcome.run).first() if outcome.how == "asked" else None
     home = reverse("hitl:thread", args=[thread_id])
-    # named, it needs no banner that leads to it
-    return redirect(f"{home}?pause={asked.shown_id}" if asked else home)
+    # with the question named in its address, the page shows no banner that leads there
+    return redirect(f"{home}?pause={pause.shown_id}" if pause else home)
 
 
 def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
@@ -252,7 +249,7 @@ def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
 @require_POST
 @login_required
 def thread_suspend(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """Stop at the next step boundary; the run then waits like at any question."""
+    """Stop the run at its next step boundary, where it waits as at any question."""
     thread = find(thread_id, request)
     if elsewhere := leave_for(thread):
         return elsewhere
@@ -296,7 +293,7 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 
 
 def became(outcome: MessageOutcome) -> str:
-    """In words, what became of a message."""
+    """Say in a sentence what became of a message."""
     if outcome.how == "answered" and outcome.decision is not None:
         return str(TAKEN.get(outcome.decision.action, gettext("Taken as your answer.")))
     if outcome.how == "queued":
@@ -314,12 +311,12 @@ def became(outcome: MessageOutcome) -> str:
 def _refused(
     request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any
 ) -> HttpResponse:
-    """The page as it stands now, with the reason."""
+    """Show the page as it stands now, with the reason of the refusal."""
     thread = look_at(thread_id, request)
-    return show(request, thread, status=errors.status_of(error), problem=_words(error), **kept)
+    return show(request, thread, status=errors.status_of(error), problem=_reason(error), **kept)
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     match error:
         case services.SeveralQuestions():
             return gettext(

@@ -1,8 +1,8 @@
-"""Events of a thread's log as events of the protocol: a function of the log, so that what is told
-live is what is told again.
+"""Events of a thread's log, translated into events of the protocol. Only the log decides what they
+are, so a reader gets the same events live and later.
 
-Each event of the log becomes up to `MOST` of the protocol. The number of each is that of the log
-times `MOST`, and its place: the same for every reader, whatever it subscribes to.
+Each event of the log becomes up to `MOST` events of the protocol. Their number is that of the log
+times `MOST`, plus their place: the same for every reader, whatever the reader subscribes to.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from runs.models import Pause, Run
 
 
 def number(seq: int, place: int = MOST - 1) -> int:
-    """The protocol's number; without a place that behind an event of the log."""
+    """Return the protocol's number of a place; without one, the last number of a log's event."""
     return seq * MOST + place
 
 
 def told(event: Envelope, at: dt.datetime | None, wants: Wants) -> Iterator[dict[str, Any]]:
-    """The protocol's events of an event of the log. In a database thread.
+    """Yield the protocol's events for an event of the log. Call in a database thread.
 
     Args:
-        at: when it was written; None of a line that stands for what was dropped.
+        at: when the event was written; None for a line that stands for dropped events.
     """
     at = at or dt.datetime.fromisoformat(event["at"])
     moment = int(at.timestamp() * 1000)
@@ -48,7 +48,7 @@ def told(event: Envelope, at: dt.datetime | None, wants: Wants) -> Iterator[dict
 
 
 def _id(event: Envelope, one: Told) -> str:
-    """Of an event that tells how a run stands, with the run, since its clients look there."""
+    """Return an event's id. Of a lifecycle event it names the run, which clients read there."""
     place = f"{event['thread_id']}-{event['seq']}-{one.place}"
     if one.channel != "lifecycle" or one.namespace or (run := _run(event)) is None:
         return place
@@ -60,10 +60,10 @@ def _run(event: Envelope) -> Run | None:
 
 
 def _segment_at(run: Run, seq: int) -> segments.Segment:
-    """The wire run to which an event of a run belongs."""
-    every = segments.of_run(run)
-    begun = [segment for segment in every if segment.first <= seq]
-    return begun[-1] if begun else every[0]
+    """Find the wire run to which an event of a run belongs."""
+    segments_of_run = segments.of_run(run)
+    begun = [segment for segment in segments_of_run if segment.first <= seq]
+    return begun[-1] if begun else segments_of_run[0]
 
 
 def _told(event: Envelope, wants: Wants) -> Iterator[Told]:
@@ -83,7 +83,7 @@ def _told(event: Envelope, wants: Wants) -> Iterator[Told]:
         case EventKind.TOOL_CALL_STARTED | EventKind.TOOL_CALL_COMPLETED if data.get("id"):
             yield Told(2, "tools", "tools", _tool(kind, data))
         case EventKind.CHECKPOINT_CREATED if data.get("status") != CheckpointStatus.COMPLETED:
-            # the last one is told with the run's end, behind which clients hear nothing
+            # the last checkpoint is told with the run's end, after which clients hear nothing
             yield from _checkpoint(_checkpoint_of(data), wants)
         case EventKind.PAUSE_UPDATED if data.get("what") == "voted":
             yield _lifecycle(2, "running")
@@ -113,13 +113,13 @@ def _custom(kind: EventKind, data: Any) -> Told:
 
 
 def _line(data: Any) -> Told:
-    """A line of the log; one that a step, or a graph's writer, gave a `name` by that channel."""
-    said = data.get("custom", data)
-    name = said.get("name") if isinstance(said, Mapping) else None
+    """Tell a line of the log, on the channel of the `name` that a step or graph gave it."""
+    line = data.get("custom", data)
+    name = line.get("name") if isinstance(line, Mapping) else None
     if not isinstance(name, str) or not name:
         return _custom(EventKind.LOG, data)
-    # clients look for its fields here, or in the payload
-    shown = {**said, "name": name, "payload": dict(said)}
+    # some clients look for the fields here, others in the payload
+    shown = {**line, "name": name, "payload": dict(line)}
     return Told(2, f"custom:{name}", "custom", shown)
 
 
@@ -147,7 +147,7 @@ def _tool(kind: EventKind, data: Any) -> dict[str, Any]:
 
 
 def _checkpoint_of(data: Any) -> Checkpoint | None:
-    """None where it was dropped since: the values that follow tell all."""
+    """Find a checkpoint; None where it was dropped since, as later values tell all of it."""
     key = shown_key(Checkpoint.PREFIX, data.get("checkpoint_id"))
     return Checkpoint.objects.select_related("parent").filter(pk=key).first()
 
@@ -167,7 +167,7 @@ def _checkpoint(checkpoint: Checkpoint | None, wants: Wants) -> Iterator[Told]:
         yield Told(2, "checkpoints", "checkpoints", envelope)
     if checkpoint.node_id and wants("updates"):
         values, before = values_of(checkpoint), values_of(checkpoint.parent)
-        delta = {key: one for key, one in values.items() if before.get(key) != one}
+        delta = {key: value for key, value in values.items() if before.get(key) != value}
         yield Told(3, "updates", "updates", {"node": checkpoint.node_id, "values": delta})
     if wants("values"):
         yield Told(4, "values", "values", values_of(checkpoint))
@@ -182,7 +182,7 @@ def _asks(data: Any) -> Iterator[Told]:
         question = {
             "interrupt_id": shown["id"],
             "payload": shown["value"],
-            "value": shown["value"],  # under which the Python package looks for it
+            "value": shown["value"],  # the Python package looks for the payload under this name
             "response_schema": shown["response_schema"],
         }
         yield Told(2, "input", "input.requested", question)
@@ -212,7 +212,7 @@ def _ended(event: Envelope, wants: Wants) -> Iterator[Told]:
         return
     words = str(data.get("error") or data.get("message") or "")
     if kind == EventKind.RUN_CANCELLED:
-        # not "interrupted": that is a question to clients, and some would wait for ever
+        # not "interrupted": clients take that for a question, and some would wait for ever
         words = words or f"The run was cancelled by {data.get('by') or 'somebody'}."
     yield _lifecycle(5, "failed", error=words)
 

@@ -1,7 +1,7 @@
 """The protocol over a WebSocket: commands go in, their answers and a thread's events come out.
 
-The thread may not be there yet: clients make up its id, and begin with `run.start`. A socket is
-closed with 4000 and what HTTP would say (4401, 4403, 4429), or with 1011.
+The thread need not exist yet: clients choose its id, and begin with `run.start`. A socket is closed
+with 4000 plus the status that HTTP would have (4401, 4403, 4429), or with 1011.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from runs.security import scopes
 logger = logging.getLogger(__name__)
 
 MOST = 32
-"""Subscriptions of one socket."""
+"""Most subscriptions of one socket."""
 
 
 class UnsubscribeIn(Given):
@@ -59,11 +59,11 @@ class ProtocolConsumer(LiveConsumer):
         self.subscriptions: dict[str, Filter] = {}
         self.follows = False
         self.seq = 0
-        """The number in the log up to which all is told to all of them."""
+        """The number in the log up to which every subscription has been told everything."""
         self.telling = asyncio.Lock()
 
     def _caller(self) -> Caller:
-        """By a token: a session's cookie would come with a page of another origin too."""
+        """Find the caller by token: a page of another origin would send a session's cookie too."""
         try:
             return admission.by_token(dict(self.scope), method="GET")
         except StreamRefused as refused:
@@ -76,10 +76,10 @@ class ProtocolConsumer(LiveConsumer):
             return self._thread(caller) is not None
 
     async def pump(self) -> None:
-        """Nothing is sent before a client subscribes."""
+        """Send nothing before a client subscribes."""
 
     async def _ping(self) -> None:
-        """The protocol has none; the server's own keeps the connection."""
+        """Send nothing: the protocol has no ping, and the server's own keeps the connection."""
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         now = time.monotonic()
@@ -111,8 +111,8 @@ class ProtocolConsumer(LiveConsumer):
             return envelope(number, "invalid_argument", refused.detail)
         except SocketRefused:
             raise
-        # of any layer below: as over the other sockets, the client is told and the socket stays
-        # open
+        # an error of any layer below: as over the other sockets, the client is told, and the
+        # socket stays open
         except Exception as error:
             problem = await in_database_thread(exception_handler)(error, {})
             if problem is None:
@@ -125,7 +125,7 @@ class ProtocolConsumer(LiveConsumer):
         return Call(by=caller.user, names=names, query={}, data=data)
 
     def _obey(self, command: CommandIn) -> dict[str, Any]:
-        """Do what a command says, as whoever the token is now. In a database thread."""
+        """Do what a command says, by the rights of its token now. Call in a database thread."""
         try:
             caller = self._caller()
         except SocketRefused as refused:
@@ -134,14 +134,14 @@ class ProtocolConsumer(LiveConsumer):
             return commands.answer(self._call(caller), command)
 
     def _thread(self, caller: Caller) -> uuid.UUID | None:
-        """The thread, where this person sees it."""
+        """Find the thread; None where this person does not see it."""
         try:
             return threads.find(self._call(caller)).pk
         except NotFound:
             return None
 
-    def _readable(self) -> uuid.UUID:
-        """The thread that is to be followed. Raises Refused. In a database thread."""
+    def _find_readable(self) -> uuid.UUID:
+        """Find the thread to follow. Raises Refused. Call in a database thread."""
         caller = self._caller()
         with scopes.acting(caller.scope, caller.token_key):
             try:
@@ -157,7 +157,7 @@ class ProtocolConsumer(LiveConsumer):
         given = following.checked(read(Filter, command.params))
         if len(self.subscriptions) >= MOST:
             raise Refused("invalid_argument", f"A socket has up to {MOST} subscriptions.")
-        thread = await in_database_thread(self._readable)()
+        thread = await in_database_thread(self._find_readable)()
         key = str(uuid.uuid4())
         async with self.telling:
             if not self.follows:
@@ -168,8 +168,8 @@ class ProtocolConsumer(LiveConsumer):
         return {"subscription_id": key}
 
     async def _follow(self, thread: uuid.UUID) -> None:
-        """Tell all subscriptions at once, in the order of the log: an end, told to one of them,
-        comes behind what another still has to hear.
+        """Tell all subscriptions at once, in the order of the log: so no subscription hears of an
+        end before another one has heard what came before that end.
         """
         async with aclosing(hub().pages(thread, self.seq)) as pages:
             async for page in pages:
@@ -180,7 +180,7 @@ class ProtocolConsumer(LiveConsumer):
                     self.seq = page[-1].seq
 
     async def _catch_up(self, thread: uuid.UUID, given: Filter) -> None:
-        """Tell a new subscription what the others have."""
+        """Tell a new subscription what the others have been told."""
         seq, more = given.begins_behind, True
         while seq < self.seq and more:
             page = await in_database_thread(log.told_after)(thread, seq)
@@ -199,7 +199,7 @@ class ProtocolConsumer(LiveConsumer):
         return {}
 
     async def reconnect(self, command: CommandIn) -> dict[str, Any]:
-        """Nothing is kept of a socket that is gone: subscribe again, with `since`."""
+        """Say that nothing is kept of a closed socket: clients subscribe again, with `since`."""
         read(ReconnectIn, command.params)
         return {"restored": False}
 
