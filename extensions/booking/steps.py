@@ -102,7 +102,7 @@ INPUT_SCHEMA: dict[str, Any] = {
 def extract(state: State, context: Context) -> Outcome:
     """Read the order's file.
 
-    Sets `invoice` (see `invoice_model.dump`) and `document`, its sha256. Fails with the codes of
+    Sets `invoice` (see `einvoice.model.dump`) and `document`, its sha256. Fails with the codes of
     `read_invoice`, or `no_file`.
     """
     file = state.get(KEY, {}).get("invoice")

@@ -21,9 +21,6 @@ from pathlib import Path
 from tests.house import documents, source
 
 PRODUCT = ("checkpoints", "runs", "hitl", "project", "extensions")
-MOVING = ("hitl/channels/",)
-"""Moves to extensions/ now, and is mended there."""
-
 NUMBER = re.compile(r"\bS[0-4]-\d+|\b[CFP]\d{1,2}\b(?!-)|\bSPEC\b|\bS[0-4]\b")
 """The number of a requirement, of a promise, or of a document."""
 NO_NAME = re.compile(r".*\.(?:\d+|css|html|internal|js|json|md|org|py|ya?ml)")
@@ -61,9 +58,7 @@ def modules(root: Path, folders: tuple[str, ...]) -> Iterator[Path]:
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
             parts = path.relative_to(root)
-            if not {"__pycache__", ".artifacts"} & set(parts.parts) and not (
-                parts.as_posix().startswith(MOVING)
-            ):
+            if not {"__pycache__", ".artifacts"} & set(parts.parts):
                 yield path
 
 
