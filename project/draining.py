@@ -45,7 +45,7 @@ class Drain:
         return serve
 
     async def ends(self, *, seconds: float = SECONDS) -> None:
-        """Wait until no request is at work, nor any that comes over connections that stay open."""
+        """Wait until no request is at work, nor one that came meanwhile over an open connection."""
         self.stops = True
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds

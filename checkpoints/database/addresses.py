@@ -130,7 +130,7 @@ def _places(parts: SplitResult) -> tuple[str, str]:
 
 
 def _prepared(options: dict[str, Any]) -> dict[str, Any]:
-    """Have the server prepare a statement that comes the third time on a connection: planning costs
+    """Have the server prepare a statement that came three times on a connection: planning costs
     more than running most of ours.
 
     `?prepare_threshold=none` in the URL switches it off, for a pooler that gives each transaction
