@@ -1,8 +1,8 @@
-"""Whether the store of checkpoints is set up so that it can keep what the product promises: at
-every start, and by `manage.py check`.
+"""Check that the store of checkpoints can keep what the product promises: at every start, and by
+`manage.py check`.
 
-What the settings say is looked at always; what the server or folder behind them does, at the start
-of a worker and by `check --deploy`.
+The settings are checked always; the server or folder behind them at the start of a worker and by
+`check --deploy`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from checkpoints.database import older_database
 
 logger = logging.getLogger(__name__)
 OURS = ("checkpoints", "runs", "hitl")
-"""Tags of the checks that our commands begin with. Django's own, which read all pages and
-addresses, are `manage.py check`'s: they took two fifths of a short command's time.
+"""Tags of the checks that our commands begin with. Only `manage.py check` runs Django's own, which
+read all pages and addresses: they took two fifths of a short command's time.
 """
 
 
 @register("checkpoints")
 def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """What the settings alone tell."""
+    """Check the settings alone."""
     several = bool(getattr(settings, "REDIS_URL", ""))
     try:
         configured.readable()
@@ -70,8 +70,10 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 
 @register("checkpoints")
 def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """Whether the model that AUTH_USER_MODEL names can be asked, told and given rights."""
-    from checkpoints.database import people  # here: models are not there before
+    """Check that people of the model that AUTH_USER_MODEL names can be asked, told and given
+    rights.
+    """
+    from checkpoints.database import people  # not on top: models are not loaded then
 
     if not (lacking := people.lacking()):
         return []
@@ -87,25 +89,25 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
 
 @register("checkpoints")
 def database_is_of_this_version(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """Whether the database is one that this version can use; none is needed."""
+    """Check that this version can use the database, if there is one already."""
     refusal = older_database.refusal()
     return [Error(refusal, id="checkpoints.E010")] if refusal else []
 
 
 @register("checkpoints", deploy=True)
 def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """What the server or folder behind the settings promises; it is reached for this."""
+    """Check what the server or folder behind the settings promises; this connects to it."""
     try:
         weaknesses = configured.primary().weaknesses()
     except ImproperlyConfigured:
-        return []  # said above
+        return []  # `as_set_up` says so
     return [(Error if ".E" in key else Warning)(text, id=key) for key, text in weaknesses.items()]
 
 
 def at_start(*, reach: bool) -> None:
-    """Log what is weak, and stop this process where the store or the database cannot be used.
+    """Log weaknesses, and stop this process where the store or the database cannot be used.
 
-    For processes that Django's own checks do not run in.
+    For processes in which Django's own checks do not run.
     """
     if problem := older_database.refusal():
         raise SystemExit(problem)

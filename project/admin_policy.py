@@ -1,10 +1,10 @@
-"""The content security policy of every answer; and what holds for all pages of the admin: no
-address with a NUL in it, which no column can hold, and the same policy with the two allowances that
-its theme needs.
+"""Send the content security policy with every answer. For pages of the admin also: refuse an
+address with a NUL in it, which no column can hold, and give the policy the two allowances that the
+admin's theme needs.
 
-Alpine, which unfold's pages are alive with, makes functions of the words in its attributes, and
-both write styles into the page. Scripts come from this server's files all the same: an inline
-script or a handler in an attribute runs nowhere.
+The theme, Unfold, runs its pages with Alpine. Alpine makes functions from the text of attributes,
+and both write styles into the page. Scripts come from this server's files all the same: an inline
+script or a handler in an attribute never runs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ALLOWANCES = {"script-src": [UNSAFE_EVAL], "style-src": [UNSAFE_INLINE]}
 
 
 class ContentPolicy(CSPMiddleware):
-    """django-csp's middleware, which writes the policy anew for each answer: that of the settings
-    is written once.
+    """django-csp's middleware, except that the settings' policy is written once: django-csp writes
+    it anew for each answer.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -42,7 +42,9 @@ class ContentPolicy(CSPMiddleware):
 def middleware(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Stands below `ContentPolicy`, which writes the header. Raises BadRequest."""
+    """Note the admin's allowances for `ContentPolicy`, which stands above and writes the header.
+    Raises BadRequest.
+    """
 
     def with_allowances(request: HttpRequest) -> HttpResponse:
         ours = request.path_info.startswith("/admin/")

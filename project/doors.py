@@ -1,10 +1,10 @@
-"""What holds for sockets and streams as it does for Django's pages: the names that this server goes
-by, and whose pages may speak to it.
+"""Check hosts and origins for sockets and streams, as Django does for its pages: by which names
+this server is addressed, and from which sites' pages.
 
-Both are plain ASGI beside Django, so Django's own checks never see them. A browser sends the
-owner's cookie along from every page of the same host, whatever its port: the page's origin (scheme,
-host and port) has to be the request's own, or one of CSRF_TRUSTED_ORIGINS. A program that is no
-browser sends no Origin.
+Sockets and streams are plain ASGI beside Django, so Django's own checks never see them. A browser
+sends the owner's cookie along from every page of the same host, whatever its port: the page's
+origin (scheme, host and port) has to be the request's own, or one of CSRF_TRUSTED_ORIGINS. A
+program that is no browser sends no Origin.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FOREIGN_ORIGIN = (
 
 
 def guarded(application: Application, origins: Collection[str] = ()) -> Any:
-    """The application, for requests to this server's own names and not from pages of others, but
-    of these origins.
+    """Wrap an application: it gets requests to this server's own names, from its own pages or those
+    of `origins`; all others are refused.
     """
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +61,7 @@ def guarded(application: Application, origins: Collection[str] = ()) -> Any:
 
 
 def near(application: Application, otherwise: Application) -> Any:
-    """The application, for clients on this machine; the other one for all others."""
+    """Send clients on this machine to one application, and all others to the other one."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         chosen = application if clients.is_on_this_machine(scope) else otherwise
@@ -71,8 +71,9 @@ def near(application: Application, otherwise: Application) -> Any:
 
 
 def when_asked(module: str, package: str, installs: str) -> Application:
-    """The `application` of a module that is imported with its first request: its package takes a
-    quarter of a server's start. Raises ImproperlyConfigured where that package is not there.
+    """Give the `application` of a module that is imported with its first request: importing its
+    package would take a quarter of a server's start. Raises ImproperlyConfigured where that package
+    is not installed.
     """
     if find_spec(package) is None:
         raise ImproperlyConfigured(f"{package} is not installed: pip install -r {installs}")
@@ -87,7 +88,7 @@ def when_asked(module: str, package: str, installs: str) -> Application:
 
 
 def refusal(scope: Scope, origins: Collection[str] = ()) -> tuple[str, str] | None:
-    """Why a request to a stream or a socket is refused (code, words); None where it is not."""
+    """Say why a request to a stream or a socket is refused (code, words); None where it is not."""
     request = request_of(scope)
     try:
         if "HTTP_HOST" in request.META:  # no browser sends none
@@ -99,8 +100,8 @@ def refusal(scope: Scope, origins: Collection[str] = ()) -> tuple[str, str] | No
 
 
 def request_of(scope: Scope) -> ASGIRequest:
-    """What Django would make of it: so hosts, schemes and the proxy's header are read as for its
-    pages.
+    """Make Django's request of a scope: so hosts, schemes and the proxy's header are read as for
+    Django's pages.
     """
     scheme = {"ws": "http", "wss": "https"}.get(
         scope.get("scheme", ""), scope.get("scheme", "http")
@@ -109,8 +110,8 @@ def request_of(scope: Scope) -> ASGIRequest:
 
 
 def _own_origin(request: ASGIRequest) -> bool:
-    """As Django asks it of every form: the request's own scheme, host and port, or what
-    CSRF_TRUSTED_ORIGINS names.
+    """Check the origin as Django checks every form's: it is the request's own scheme, host and
+    port, or CSRF_TRUSTED_ORIGINS names it.
     """
     middleware: Any = CsrfViewMiddleware(lambda _: HttpResponse())
     return bool(middleware._origin_verified(request))

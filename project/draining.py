@@ -1,8 +1,9 @@
-"""A web server that is told to stop answers what it has begun, and then really ends.
+"""Let a web server that is told to stop answer the requests that it has begun, and then really end.
 
-Daphne alone cancels all requests at once and stops its loop. A view that then still waits in its
-thread for that loop waits for ever: its client hears nothing, and the process stays until it is
-killed. So ports are closed first, and the loop goes on until the requests at work are answered.
+Daphne alone cancels all requests at once and stops its event loop. A view that still waits in its
+thread for that loop then waits for ever: its client hears nothing, and the process stays until it
+is killed. So this module closes the ports first, and the loop runs on until the requests at work
+are answered.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 SECONDS = 7.0
-"""That requests at work may take; containers are killed after ten."""
+"""Seconds that requests at work may still take; containers are killed after ten."""
 AT_LAST = SECONDS + 2
-"""Seconds after which a process ends whose threads do not."""
+"""Seconds after which the process ends even if some of its threads have not."""
 
 
 class Drain:
@@ -28,7 +29,7 @@ class Drain:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def around(self, application: Any) -> Any:
-        """An ASGI application whose requests go on while the server stops."""
+        """Wrap an ASGI application, so that its requests go on while the server stops."""
 
         async def serve(scope: dict[str, Any], receive: Any, send: Any) -> None:
             task = asyncio.ensure_future(application(scope, receive, send))
@@ -44,7 +45,7 @@ class Drain:
         return serve
 
     async def ends(self, *, seconds: float = SECONDS) -> None:
-        """Wait until nothing is at work, also not what comes over connections that stay open."""
+        """Wait until no request is at work, nor one that came meanwhile over an open connection."""
         self.stops = True
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -53,7 +54,7 @@ class Drain:
 
 
 def with_daphne(application: Any) -> Any:
-    """Around what a process of Daphne's own serves; in other programs nothing changes."""
+    """Wrap the application in a process of Daphne's; in other programs nothing changes."""
     if "daphne" not in Path(sys.argv[0]).parts:
         return application
     from twisted.internet import reactor  # the one that Daphne has installed
@@ -71,6 +72,6 @@ def with_daphne(application: Any) -> Any:
                 cast("Any", port).stopListening()
         return later.fromFuture(asyncio.ensure_future(drain.ends()))
 
-    # before Daphne's own, which cancels: those are called in the order in which they came
+    # before Daphne's own trigger, which cancels: triggers run in the order in which they were added
     server.addSystemEventTrigger("before", "shutdown", stop)
     return drain.around(application)

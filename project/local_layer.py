@@ -1,4 +1,4 @@
-"""The embedded default's channel layer: groups within one process, safe to send to from any thread.
+"""The embedded default's channel layer: groups within one process, to which any thread may send.
 
 Channels' own in-memory layer puts into an asyncio queue from the sender's thread without waking the
 receiver's loop, which then sleeps on for up to a second. This one hands each message to the loop

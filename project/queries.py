@@ -1,7 +1,7 @@
-"""The query of a request, held against what the document says of it: a filter that is misspelt, or
-names a value that there is not,
-is refused with the known ones, instead of an empty list or a whole one. So is a body where none is
-read."""
+"""Check a request's query against the OpenAPI document: a misspelt filter, or a value that does not
+exist, is refused with the known ones, where it would else give an empty list or all rows. A body is
+refused where none is read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = ("true", "false", "1", "0")
 
 
 class UnknownParameter(ValidationError):
-    """A query names what nobody reads here; `known` are those that are read."""
+    """A query names parameters that nothing reads here; `known` are those that are read."""
 
     status_code = 422
     code = "unknown_parameter"
@@ -32,9 +32,9 @@ class UnknownParameter(ValidationError):
 
 
 class KnownQuery(BasePermission):
-    """Asked of every request once it is known who asks, so that no view checks by itself.
+    """Checks every request once its user is known, so that no view checks by itself.
 
-    A view with `any_query` takes what comes.
+    A view with `any_query` takes any query.
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:
@@ -56,7 +56,7 @@ class KnownQuery(BasePermission):
 
 
 def wrong(request: Request, known: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
-    """Parameter → what is wrong with it."""
+    """Find the faults of a query: parameter → what is wrong with it."""
     errors = {}
     for name, values in request.query_params.lists():
         if name not in known:
@@ -71,7 +71,7 @@ def wrong(request: Request, known: dict[str, dict[str, Any]]) -> dict[str, list[
 
 
 def refusal(text: str, schema: dict[str, Any]) -> str | None:
-    """Why a parameter cannot be this; None where it can."""
+    """Say why a parameter of this schema cannot have this value; None where it can."""
     kind, known = schema.get("type"), schema.get("enum")
     if kind == "boolean":
         return None if text.lower() in FLAGS else "true or false."
@@ -96,8 +96,8 @@ def refusal(text: str, schema: dict[str, Any]) -> str | None:
 
 @functools.cache
 def parameters(view: type[Any], method: str) -> dict[str, dict[str, Any]] | None:
-    """The query parameters of an operation and their schemas, as the document has them; None where
-    it has no such operation.
+    """Give the query parameters of an operation and their schemas, as the document has them; None
+    where the document has no such operation.
     """
     handler = getattr(view, {"HEAD": "get"}.get(method, method.lower()), None)
     described = getattr(handler, "kwargs", {}).get("schema")
@@ -127,8 +127,8 @@ def takes_nothing(view: type[Any], method: str) -> bool:
 
 
 def _operation(view: type[Any], described: Any, method: str) -> Any:
-    """A view's operation as the document has it, of no request in particular."""
-    schema, asked = described(), view()
-    asked.request, asked.args, asked.kwargs = None, (), {}
-    schema.view, schema.method, schema.path = asked, method, ""
+    """Make a view's operation as the document has it, for no request in particular."""
+    schema, instance = described(), view()
+    instance.request, instance.args, instance.kwargs = None, (), {}
+    schema.view, schema.method, schema.path = instance, method, ""
     return schema

@@ -1,7 +1,7 @@
 """Settings, 12-factor: every value that differs between machines comes from the environment.
 
-docs/reference/settings.md lists them. Those that the apps themselves need have their defaults in
-`runs.defaults`, so that they work in other projects too (docs/how-to/embedding.md).
+docs/reference/settings.md lists them. Settings that the apps themselves need have their defaults in
+`runs.defaults`, so that the apps work in other projects too (docs/how-to/embedding.md).
 """
 
 from __future__ import annotations
@@ -35,31 +35,32 @@ from runs.defaults import (
 )  # fmt: skip
 
 WAYSTATION_UMASK = env.umask("WAYSTATION_UMASK", "077")
-"""Permissions that files of Waystation do not have: states, mails with live links and the key are
-its own user's. `027` shares them with
-the group, for processes that run as several users."""
+"""Permissions that Waystation's files do not have: only its own user reads states, mails with live
+links and the secret key. `027` shares them with the group, for processes that run as several users.
+"""
 WAYSTATION_UMASK_OUTSIDE = os.umask(WAYSTATION_UMASK)
-"""The one that this process was started with: it holds for what is written into repositories of
-others.
+"""The umask that this process was started with: files in other people's repositories are written
+with it.
 """
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(BASE_DIR / "data"))).resolve()
-"""Folder of everything that is kept outside the database: workspaces, the sample repository, the
+"""The folder of everything outside a database server: workspaces, the sample repository, the
 embedded database, the secret key.
 """
 WAYSTATION_EMPTY = not (
     WAYSTATION_DATA.exists() or env.text("DATABASE_URL") or env.begins(sys.argv)
 )
-"""Whether a command runs where no Waystation is: it leaves nothing behind, and finds no tables."""
+"""Whether a command runs where no Waystation is set up: it leaves no files, and finds no tables."""
 WAYSTATION_REPOSITORIES = defaults.repositories(WAYSTATION_DATA)
 WAYSTATION_SHARED = defaults.shared(WAYSTATION_DATA)
 WAYSTATION_FILES = defaults.files(WAYSTATION_DATA)
 DATA_UPLOAD_MAX_MEMORY_SIZE = max(
     WAYSTATION_BODY_BYTES, WAYSTATION_ORDER_BYTES, WAYSTATION_IMPORT_BYTES
 )
-"""Django's own limit knows no addresses; `hitl.http.incoming` does, and comes first."""
+"""Django has one limit for all addresses; `hitl.http.incoming` has one for each, and comes first.
+"""
 
 
 DEBUG = env.flag("DEBUG")
@@ -67,12 +68,12 @@ SECRET_KEY = env.text("SECRET_KEY") or env.secret_key(WAYSTATION_DATA, empty=WAY
 ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
 HTTPS = env.flag("HTTPS")
-"""Served behind TLS: cookies are sent over it only, and the proxy's X-Forwarded-Proto is
-believed.
+"""Whether this server stands behind TLS: then cookies are sent over TLS only, and the proxy's
+X-Forwarded-Proto is believed.
 """
 NUM_PROXIES = int(env.number("NUM_PROXIES", 0))
-"""Proxies of ours before this server: so many entries at the end of X-Forwarded-For are believed,
-and none where there are none.
+"""How many proxies of ours stand before this server: as many entries at the end of X-Forwarded-For
+are believed.
 """
 REDIS_URL = env.text("REDIS_URL")
 """Broker and channel layer, `redis://host:port/db`; empty means the embedded default, all in one
@@ -104,7 +105,7 @@ WAYSTATION_EXTENSIONS = env.extensions(
         "telegram",
     ),
 )
-"""What is switched on beside the core: names of packages of `extensions`. Empty: the core alone."""
+"""The packages of `extensions` that are switched on beside the core. Empty: the core alone."""
 
 INSTALLED_APPS = [
     "project.desk.Theme",
@@ -160,7 +161,7 @@ ASGI_APPLICATION = "project.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "project.templating.SendableTemplates",
-        "NAME": "django",  # as libraries ask for it, which would else be the module's name
+        "NAME": "django",  # libraries ask for this name; the default would be the module's
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -180,9 +181,9 @@ WAYSTATION_LOCK_SECONDS = env.number("WAYSTATION_LOCK_SECONDS", 10)
 for ever.
 """
 WAYSTATION_STATEMENT_SECONDS = env.number("WAYSTATION_STATEMENT_SECONDS", 60)
-"""How long one statement of theirs may take; 0 is any time.
+"""How long one statement of a web server or worker may take; 0 is any time.
 
-Commands, such as `migrate`, may take any.
+Statements of commands, such as `migrate`, may take any time.
 """
 DATABASES = {
     "default": addresses.database(
@@ -196,7 +197,7 @@ DATABASES = {
         patience=addresses.Patience(
             lock=WAYSTATION_LOCK_SECONDS,
             statement=WAYSTATION_STATEMENT_SECONDS,
-            # what a silent host holds is free before its runs are taken back
+            # the rows that a silent host holds are free before its runs are taken back
             idle=max(5, WAYSTATION_LEASE_SECONDS * 2 / 3),
         )
         if env.serves(sys.argv)
@@ -216,8 +217,8 @@ WAYSTATION_PRIVATE = [
         if "folder" in store["OPTIONS"]
     ),
 ]
-"""Files and folders that an earlier version may have left open to other users: they are closed at
-every start.
+"""Files and folders that an earlier version may have left open to other users: every start closes
+them.
 """
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SERIALIZATION_MODULES = {
@@ -240,7 +241,7 @@ AUTHENTICATION_BACKENDS = [
 ]
 AXES_HANDLER = "hitl.http.logins.Handler"
 AXES_FAILURE_LIMIT = WAYSTATION_LOGIN_FAILURES
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # the handler knows all three
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # `Handler` counts two more ways
 AXES_COOLOFF_TIME = "hitl.http.logins.waits"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_CLIENT_IP_CALLABLE = "hitl.http.clients.address_of"
@@ -259,10 +260,10 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^(livez|readyz|metrics)$"]
-"""A load balancer asks each server by itself, and without TLS."""
+"""A load balancer asks each server directly, and without TLS."""
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
-"""Whether all subdomains of a host are served over TLS, for ever, only who owns the domain knows:
-it is set in front of this server.
+"""Both ask that all subdomains of this host are served over TLS, for ever. Only the owner of the
+domain knows whether that holds, and sets it in front of this server.
 """
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
@@ -284,10 +285,10 @@ EMAIL_TIMEOUT = WAYSTATION_OUTBOUND_SECONDS
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 
 LANGUAGE_CODE = "en"
-"""Of what is no page or mail; see `hitl.http.languages`."""
+"""The language of everything but pages and mails; see `hitl.http.languages`."""
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LOCALE_PATHS = [BASE_DIR / "hitl" / "locale"]
-"""Named, so that our words come before those of Django and its admin for the same text."""
+"""Named here, so that our translation of a text wins over Django's and its admin's."""
 LANGUAGE_COOKIE_AGE = 31_536_000
 LANGUAGE_COOKIE_HTTPONLY = True
 LANGUAGE_COOKIE_SAMESITE = "Lax"
@@ -300,11 +301,11 @@ STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
 if not WAYSTATION_EMPTY:
     env.folder(STATIC_ROOT)
-# of collected static files, which a web server of another user may serve
+# for collected static files: a web server that runs as another user may serve them
 FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
-"""Whether `collectstatic` ran: then files are served compressed under names with their digest, else
-straight from the apps.
+"""Whether `collectstatic` ran: then static files are served compressed, under names with their
+digest; else straight from the apps.
 """
 WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
@@ -332,7 +333,7 @@ CACHES = {
 }
 """Shared by all processes, for counting requests; the embedded default is one process.
 
-Nothing is lost with it.
+A cache that is lost takes nothing else with it.
 """
 CHANNEL_LAYERS = {
     "default": {
@@ -347,7 +348,7 @@ CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # a broker that hangs may hold a sender for seconds, not minutes; redelivery is the lease's work
+    # a broker that hangs may hold a sender for seconds, not minutes; leases see to redelivery
     {
         "socket_timeout": 1,
         "socket_connect_timeout": 1,
@@ -365,7 +366,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# tasks per connection; without it Celery opens one for each, which costs as much as several commits
+# tasks per connection; without this Celery opens one for each task, at the cost of several commits
 CELERY_DB_REUSE_MAX = 1000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 """Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
@@ -374,8 +375,9 @@ CELERY_TASK_QUEUES = [
     Queue(name, Exchange(name), routing_key=name)
     for name in ("control", "steps", "agents", "outbound")
 ]
-"""`control` is the sweep's, `outbound` is for what is sent to people and systems;
-a template's step says `steps` or `agents`, which is for those that take minutes."""
+"""`control` is for the sweep, `outbound` for messages to people and systems. A template's step
+names `steps` or `agents`, which is for steps that take minutes.
+"""
 CELERY_TASK_ROUTES = {
     "extensions.mail_replies.tasks.read_mailbox": {"queue": "outbound"},
     "hitl.tasks.deliver": {"queue": "outbound"},
@@ -420,7 +422,7 @@ SPECTACULAR_SETTINGS = {
     "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.threads.export.DocumentParser"],
     "ENUM_NAME_OVERRIDES": enums.NAMES,
     "ENFORCE_NON_BLANK_FIELDS": True,
-    "COMPONENT_SPLIT_PATCH": False,  # what a PATCH needs, its serializer says
+    "COMPONENT_SPLIT_PATCH": False,  # the serializer itself says which fields a PATCH needs
     "LICENSE": {"name": "MIT", "identifier": "MIT"},
     "SERVERS": [{"url": "/"}],
     "POSTPROCESSING_HOOKS": [

@@ -69,9 +69,7 @@ class ThreadAdmin(ReadOnlyAdmin):
 
 
 def came_along(thread: Thread, at: dt.datetime) -> bool:
-    """Whether a row of a thread, of that time, came with the document that the thread was made
-    of.
-    """
+    """Whether a row of that time came with the document from which the thread was imported."""
     return thread.imported_at is not None and at <= thread.imported_at
 
 
@@ -194,8 +192,8 @@ class EventAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """A run's events are looked for among its thread's: there is no index of them by run, which
-        every step would pay for.
+        """Look for a run's events among those of its thread: events have no index by run, since
+        every step would pay for it.
         """
         events, doubled = super().get_search_results(request, queryset, search_term)
         if (run := key_of(search_term, "run")) is None:

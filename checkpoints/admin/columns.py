@@ -23,7 +23,7 @@ def display(
     boolean: bool = False,
     **how: Any,
 ) -> Callable[[F], F]:
-    """Decorate as Unfold does, whose types know no words that are translated later.
+    """Decorate as Unfold does; its types know no text that is translated later.
 
     A label or an icon is written once for each value: Unfold renders a template for each row.
     """

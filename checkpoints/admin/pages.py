@@ -22,7 +22,7 @@ PAGES = {
     "details": "admin:checkpoints_checkpoint_change",
     "compare": "admin:checkpoints_checkpoint_diff",
 }
-"""Which pages the shared templates lead to."""
+"""The pages that the shared templates link to."""
 STYLES = {"all": ["css/forensics.css"]}
 
 
@@ -52,7 +52,7 @@ class ThreadPages(ThreadAdmin):
         return response
 
     def offers(self, request: HttpRequest) -> dict[str, Any]:
-        """Pages that act, where this person may: see `hitl.admin.forensics`."""
+        """Give links to the pages that act, where this person may: see `hitl.admin.forensics`."""
         return {}
 
 
@@ -80,7 +80,7 @@ class CheckpointPages(CheckpointAdmin):
         return response
 
     def inside(self, request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
-        """What the page shows below the columns."""
+        """Collect what the page shows below the columns."""
         readable = steps.may_read_state(request.user)
         return {
             **PAGES,
@@ -92,8 +92,8 @@ class CheckpointPages(CheckpointAdmin):
         }
 
     def diff_view(self, request: HttpRequest) -> HttpResponse:
-        """Any two checkpoints of a thread; `?old=` and `?new=` are their ids, one alone is compared
-        with its parent.
+        """Compare two checkpoints of a thread; `?old=` and `?new=` are their ids, and one alone is
+        compared with its parent.
         """
         if not self.has_view_permission(request) or not steps.may_read_state(request.user):
             raise PermissionDenied

@@ -2,8 +2,8 @@
 a thread. See `memory`, `file`, `redis`.
 
 The note says what is known of a checkpoint; the body is its state, or the change against its
-parent's (`{"on": parent, "delta": …}`). A body says itself what it builds on, so that making it a
-snapshot is one write that leaves every reader right.
+parent's (`{"on": parent, "delta": …}`). A body names the parent that it builds on, so one write
+makes it a snapshot, and readers are right before and after that write.
 
 A load reads one snapshot and at most SNAPSHOT_EVERY deltas. A long list is written out in every
 snapshot: unlike the database's, these stores share no stretches of lists between snapshots.
@@ -47,15 +47,15 @@ TRIES = 50
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadUpdate:
-    """What happens to a thread at once, if its head is still `expected`."""
+    """A change of a thread, made as a whole if the head is still `expected`."""
 
     expected: uuid.UUID | None
     needs: Sequence[uuid.UUID] = ()
-    """Checkpoints that must still be there: a prune leaves the head as it is, so it is not seen by
-    that.
+    """Checkpoints that must still be there: a prune does not move the head, so the head does not
+    show that one happened.
     """
     head: uuid.UUID | None = None
-    """The new head, which is one of `notes`; None leaves it."""
+    """The new head, which is one of `notes`; None leaves the head where it is."""
     notes: Mapping[uuid.UUID, str] = field(default_factory=dict)
     bodies: Mapping[uuid.UUID, str] = field(default_factory=dict)
     drop: Sequence[uuid.UUID] = ()
@@ -67,7 +67,7 @@ class Note:
 
     kept: StoredCheckpoint
     depth: int
-    """Deltas between it and a snapshot, at most."""
+    """The number of deltas to the nearest snapshot, at most."""
 
     def text(self) -> str:
         kept = self.kept
@@ -125,11 +125,11 @@ class DocumentStore(CheckpointStore, BodyStore):
 
     @abstractmethod
     def _notes(self, thread_id: uuid.UUID, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
-        """Of those that there are."""
+        """Read the notes of these checkpoints, as far as they exist."""
 
     @abstractmethod
     def _keys(self, thread_id: uuid.UUID, before: uuid.UUID | None, limit: int) -> list[uuid.UUID]:
-        """Of the thread's checkpoints, newest first."""
+        """List the keys of the thread's checkpoints, newest first."""
 
     @abstractmethod
     def _forget(self, thread_id: uuid.UUID) -> None:
@@ -206,7 +206,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         except MISSHAPEN:
             intact = False
         if not intact:
-            # where it was pruned meanwhile, that is all there is to say
+            # raises CheckpointUnknown where it was pruned meanwhile: then it is not damaged
             self.get(thread_id, checkpoint_id)
             raise CheckpointDamaged(
                 f"{shown(checkpoint_id)} does not match its digest. Nothing was resumed from it."
@@ -214,7 +214,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         return state
 
     def _state(self, thread_id: uuid.UUID, key: uuid.UUID) -> codec.State:
-        """Raises one of MISSHAPEN where it cannot be put together."""
+        """Put a state together from a snapshot and its deltas. Raises one of MISSHAPEN."""
         for _ in range(TRIES):
             deltas: list[Any] = []
             at, named_by = key, None
@@ -227,8 +227,8 @@ class DocumentStore(CheckpointStore, BodyStore):
                     return _folded(body["state"], deltas)
                 deltas.append(body["delta"])
                 named_by, at = (at, text), uuid.UUID(body["on"])
-            # a prune drops what was just named after it made the delta that named it a snapshot:
-            # where that is as it was, nothing was pruned, and something is lost
+            # a prune first makes the delta a snapshot and then drops the body that the delta named:
+            # where the delta is as it was, nothing was pruned, so a body is lost
             if named_by is None or self._body_of(thread_id, named_by[0]) == named_by[1]:
                 break
         raise KeyError(key)
@@ -307,7 +307,7 @@ class DocumentStore(CheckpointStore, BodyStore):
             try:
                 self._apply(thread_id, self._rebased(thread_id, notes, dropped, head))
                 return pruned
-            # somebody wrote, or pruned, meanwhile: what may go is looked at again
+            # somebody wrote or pruned meanwhile: look again at what may go
             except (HeadMoved, CheckpointUnknown):
                 if not last:
                     raise
@@ -320,8 +320,8 @@ class DocumentStore(CheckpointStore, BodyStore):
         dropped: set[uuid.UUID],
         head: uuid.UUID | None,
     ) -> ThreadUpdate:
-        """The change that drops: what is kept and builds on what goes becomes a snapshot in the
-        same.
+        """Make the change that drops checkpoints; each kept one that builds on a dropped one
+        becomes a snapshot in the same change.
         """
         parents = {note.kept.id: note.kept.parent_id for note in notes}
         rewritten: dict[uuid.UUID, str] = {}
@@ -350,7 +350,7 @@ class DocumentStore(CheckpointStore, BodyStore):
 
 
 def _body(now: codec.State, was: codec.State | None, above: Note | None) -> tuple[int, str]:
-    """The depth and the text to store: a delta where that is smaller and no snapshot is due."""
+    """Give the depth and the text to store: a delta if that is smaller and no snapshot is due."""
     whole = _snapshot(now) if above is None or was is None or above.depth >= SNAPSHOT_EVERY else ""
     if whole or above is None or was is None:
         return 0, whole

@@ -1,6 +1,6 @@
-"""Checkpoints in this process: for tests, and to try something out.
+"""Keep checkpoints in this process's memory: for tests, and to try something out.
 
-Nothing survives the process, and no other sees it.
+They are lost with the process, and no other process sees them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ class _Thread:
 
 
 class MemoryStore(DocumentStore):
-    """Texts in a dict, so that what a test puts in goes the same way through JSON as everywhere
-    else.
-    """
+    """Keeps texts in a dict, so that a test's states go through JSON as in every other store."""
 
     durable = False
 
@@ -87,9 +85,9 @@ class MemoryStore(DocumentStore):
 
     def bodies(self) -> Iterator[tuple[uuid.UUID, uuid.UUID]]:
         with self._lock:
-            found = [
+            keys_of_bodies = [
                 (thread_id, key)
                 for thread_id, thread in self._threads.items()
                 for key in thread.bodies
             ]
-        return iter(found)
+        return iter(keys_of_bodies)

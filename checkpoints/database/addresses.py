@@ -1,4 +1,4 @@
-"""Django's settings for the address of a database: which sessions of it last how long, and how a
+"""Make Django's settings from the address of a database: how long its sessions may wait, and how a
 server that vanished is noticed.
 """
 
@@ -11,9 +11,11 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 POSTGRESQL = "checkpoints.database.postgresql"
-"""Django's backend, which looks at what it connects with."""
+"""Django's backend, extended: it tries a connection before it gives it out."""
 SHARE = 0.75
-"""Of the time after which a silent session is ended: how long its siblings wait for its rows."""
+"""How long other sessions wait for the rows of a silent one: this share of the time after which the
+server ends it.
+"""
 ALIVE = {
     "connect_timeout": "5",
     "keepalives": "1",
@@ -22,14 +24,14 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-"""libpq's: a server that vanished without a word is known to be gone after some 20 seconds, not
-after two hours.
+"""Options of libpq: a client knows after some 20 seconds, not after two hours, that a server
+vanished without a word.
 """
 SEVERAL = {"connect_timeout": "2", "target_session_attrs": "read-write"}
 """The same where several servers are named, of which one is the primary.
 
-They are tried in order, so each new connection waits so long for a first one that vanished. A
-standby, which only reads, is not taken.
+libpq tries them in order, so each new connection waits for a first server that vanished, up to
+`connect_timeout`. It takes no standby, which only reads.
 """
 SERVERS_SIDE = {
     "tcp_keepalives_idle": 10,
@@ -37,7 +39,7 @@ SERVERS_SIDE = {
     "tcp_keepalives_count": 3,
     "tcp_user_timeout": 20000,
 }
-"""The same from the other side: the server looks whether its client is still there."""
+"""The same from the other side: with these the server checks that its client is still there."""
 SQLITE = {
     "transaction_mode": "IMMEDIATE",  # with DEFERRED two writers fail at once
     "timeout": 20,
@@ -50,7 +52,7 @@ SQLITE = {
 
 @dataclass(frozen=True)
 class Patience:
-    """What a session of PostgreSQL's may take, in seconds; 0 is any time."""
+    """How long a session of PostgreSQL may take, in seconds; 0 is any time."""
 
     lock: float = 0
     """For a row that another session holds; never more than SHARE of `idle`.
@@ -61,8 +63,8 @@ class Patience:
     """
     statement: float = 0
     idle: float = 0
-    """In an open transaction without a word: then its host is taken for dead, and what it holds is
-    free for others.
+    """Of silence in an open transaction: then the session's host is taken for dead, and the rows
+    that it holds are free for others.
     """
 
 
@@ -100,8 +102,8 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
             "min_size": 1,
             "max_size": pool,
             "timeout": 10,
-            # it tries again after 1, 2, 4, 8 … seconds, and begins anew for who asks after that:
-            # else a server that is back after minutes is found minutes later
+            # the pool tries again after 1, 2, 4, 8 … seconds, gives up after this many, and begins
+            # anew with the next request: else it would notice minutes later that a server is back
             "reconnect_timeout": 3,
         }
     return {
@@ -118,7 +120,7 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
 
 
 def _places(parts: SplitResult) -> tuple[str, str]:
-    """The hosts and the ports of an address, each with commas between several, as libpq has it."""
+    """Give the hosts and the ports of an address, as libpq wants them: several with commas."""
     places = [urlsplit(f"//{place}") for place in parts.netloc.rpartition("@")[2].split(",")]
     try:
         ports = [str(place.port or "") for place in places]
@@ -128,8 +130,8 @@ def _places(parts: SplitResult) -> tuple[str, str]:
 
 
 def _prepared(options: dict[str, Any]) -> dict[str, Any]:
-    """Statements are prepared once seen thrice on a connection: planning costs more than most of
-    ours take.
+    """Have the server prepare a statement that came three times on a connection: planning costs
+    more than running most of ours.
 
     `?prepare_threshold=none` in the URL switches it off, for a pooler that gives each transaction
     another server connection.
@@ -145,8 +147,8 @@ def _prepared(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _session(patience: Patience) -> str:
-    """What the server is told when a session begins; what the URL's own `options` say comes later,
-    and counts.
+    """Write the options that the server is told when a session begins; the URL's own `options` come
+    later, and win.
     """
     lock = min(patience.lock, patience.idle * SHARE) if patience.idle else patience.lock
     milliseconds = {

@@ -1,8 +1,8 @@
-"""Operations for migrations of tables that grow with work, which old processes write meanwhile.
+"""Migrate tables that grow with work, while processes of the old version write them.
 
-On PostgreSQL they hold no lock that writers wait for; SQLite has one writer anyway. A migration
-with one of them says `atomic = False` and has nothing else in it: where it ends half-way, the next
-try takes away what it left.
+On PostgreSQL these operations hold no lock that writers wait for; SQLite has one writer anyway. A
+migration with one of them says `atomic = False` and has nothing else in it: where it ends half-way,
+the next try removes what the first one left.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNFINISHED = """
 
 @contextmanager
 def _patient(schema_editor: Any) -> Iterator[Any]:
-    """Wait for whatever is at work meanwhile: such an index waits for others, and holds up none."""
+    """Lift the limit on waiting: such an index waits for others, and nobody waits for it."""
     with schema_editor.connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
         (before,) = cursor.fetchone()
@@ -61,9 +61,10 @@ def _patient(schema_editor: Any) -> Iterator[Any]:
 
 
 class AddCheckBeside(NotInTransactionMixin, AddConstraint):
-    """A check that holds for new rows at once, and is looked up in old ones while others write.
+    """A check that holds for new rows at once, while old rows are checked beside other writers.
 
-    Old processes have to keep it already: nobody tells them what they may no longer write.
+    Processes of the old version must keep to the check already: nobody tells them what they may no
+    longer write.
     """
 
     def database_forwards(

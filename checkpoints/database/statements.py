@@ -1,9 +1,10 @@
-"""Writes whose words are made once per process, and that go to the server together.
+"""Write rows with SQL that is made once per process, several rows in one round trip.
 
-Where somebody waits, a row written by the ORM costs more than the server takes for it: Django makes
-its SQL anew, and each row is a round trip. LangGraph waits for its saver once or twice a step, and
-a person for their answer. On PostgreSQL writes to different tables are one statement that commits
-itself. SQLite, which has no data-modifying CTE, takes them one by one in a transaction.
+A row that the ORM writes takes more time in Django than in the server: Django makes its SQL anew,
+and each row is a round trip. That counts where somebody waits: LangGraph for its saver, once or
+twice a step, and a person for their answer. On PostgreSQL writes to different tables are one
+statement that commits itself. SQLite, which has no data-modifying CTE, takes them one by one in a
+transaction.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ def upsert(
         for row in rows
         for field in _written(model, keyless)
     ]
-    words = []
+    expressions = []
     for place, value in enumerate(values):
         if isinstance(value, Expression):  # `clock.FromNow`, which needs no compiler
             written: Any = getattr(value, f"as_{connection.vendor}", value.as_sql)
-            word, (values[place],) = written(None, connection)
-            words.append((place, word))
-    sql = _upsert(model, len(rows), keyless, tuple(words), tuple(on), tuple(update))
+            expression, (values[place],) = written(None, connection)
+            expressions.append((place, expression))
+    sql = _upsert(model, len(rows), keyless, tuple(expressions), tuple(on), tuple(update))
     return Statement(model._meta.db_table, sql, values)
 
 
 @cache
 def _written(model: type[models.Model], keyless: bool) -> list[Any]:
-    """The columns of new rows; without the key where the database gives it."""
+    """List the columns of new rows: without the key where the database gives it."""
     return [field for field in model._meta.concrete_fields if not (keyless and field.primary_key)]
 
 
@@ -66,14 +67,14 @@ def _upsert(
     model: type[models.Model],
     rows: int,
     keyless: bool,
-    words: tuple[tuple[int, str], ...],
+    expressions: tuple[tuple[int, str], ...],
     on: tuple[str, ...],
     update: tuple[str, ...],
 ) -> str:
     names = [field.column for field in _written(model, keyless)]
     values = ["%s"] * (len(names) * rows)
-    for place, word in words:
-        values[place] = word
+    for place, expression in expressions:
+        values[place] = expression
     marks = ", ".join(
         f"({', '.join(values[at : at + len(names)])})" for at in range(0, len(values), len(names))
     )
@@ -107,7 +108,7 @@ def update(
 
 
 def _fields(model: type[models.Model], columns: Sequence[str]) -> list[Any]:
-    """Its key's, and these."""
+    """Give the fields of a model's key and of these columns."""
     return [model._meta.pk, *map(model._meta.get_field, columns)]
 
 
@@ -134,9 +135,10 @@ def _update(model: type[models.Model], rows: int, columns: tuple[str, ...], vend
 
 def write(rows: Sequence[models.Model], *, using: str = DEFAULT_DB_ALIAS) -> None:
     """Write new rows of one table or of several, all of them or none; those of one table stand side
-    by side. What refers to a row may be written before it: keys are looked at with the commit.
+    by side. A row may come before the row that it refers to: foreign keys are checked at the
+    commit.
 
-    As behind `save`, a row knows that it is written; a key that the database gives, it does not.
+    As after `save`, a row knows that it is written; it does not know a key that the database gave.
     """
     execute([upsert(list(own), using=using) for _, own in groupby(rows, type)], using=using)
     for row in rows:
@@ -144,7 +146,7 @@ def write(rows: Sequence[models.Model], *, using: str = DEFAULT_DB_ALIAS) -> Non
 
 
 def execute(statements: Sequence[Statement], *, using: str = DEFAULT_DB_ALIAS) -> None:
-    """All of them, or none."""
+    """Run all of these statements, or none."""
     connection = connections[using]
     tables = {statement.table for statement in statements}
     together = connection.vendor == "postgresql" and len(tables) == len(statements)

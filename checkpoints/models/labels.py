@@ -1,7 +1,7 @@
-"""Names and help texts of our models, in the language of whoever reads them.
+"""Translate the names and help texts of our models into the reader's language.
 
-Nothing marks them one by one: Django makes most names from those of the fields. The catalogues'
-extraction (`tests.languages`) reads them from the models.
+No model marks its texts for translation: Django makes most of them from the names of the fields.
+The catalogues' extraction (`tests.languages`) reads the texts from the models.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from django.utils.translation import pgettext_lazy
 
 OURS = ("checkpoints", "runs", "hitl")
 CONTEXT = "model"
-"""Tells them from the same words on pages."""
+"""Gettext's context: a model's text may need another translation than the same words on a page."""
 
 
 def translate() -> None:
-    """Have the models that are made from now on speak the reader's language."""
+    """Translate the texts of every model class that is made from now on."""
     class_prepared.connect(_translate, dispatch_uid="labels")
 
 
@@ -32,6 +32,6 @@ def _translate(sender: type[Model], **_: Any) -> None:
     options.verbose_name = pgettext_lazy(CONTEXT, str(options.verbose_name))
     for field in (*options.local_fields, *options.local_many_to_many):
         for name in ("verbose_name", "help_text"):
-            words = getattr(field, name)
-            if words and not isinstance(words, Promise):
-                setattr(field, name, pgettext_lazy(CONTEXT, words))
+            wording = getattr(field, name)
+            if wording and not isinstance(wording, Promise):
+                setattr(field, name, pgettext_lazy(CONTEXT, wording))

@@ -1,15 +1,16 @@
-"""Blobs and chunks that nothing refers to any more: found by marking all that something does refer
-to.
+"""Remove the blobs and chunks that nothing refers to any more: those that are left unmarked when
+all references have been read.
 
-No list of references is kept, since that would cost every step a write. Instead, now and then,
-everything that may refer to a blob or chunk is read in pages and what it names is marked; what is
-unmarked then goes. Why no writer is harmed by that:
+No list of references is kept, since that would cost every step a write. Instead, from time to time,
+all rows that may refer to a blob or chunk are read in pages, and the blobs and chunks that they
+name are marked; the unmarked ones are then removed. Why that harms no writer:
 
-- A writer that puts a blob or chunk touches it (`store`), also where it was there already; what was
-  touched within GUARD stays.
-- A reference that is merely taken over comes from a row that was there when the marking began, and
-  is marked: `rules` drops no checkpoint between the first mark and the last removal.
-- The removal looks at both again, in the statement that removes.
+- A writer that puts a blob or chunk touches it (`store`), also where it was there already; a blob
+  or chunk that was touched within GUARD stays.
+- A writer that only takes over a reference has it from a row that was there when the marking began,
+  so its blob or chunk is marked: `rules` drops no checkpoint between the first mark and the last
+  removal.
+- The statement that removes looks at the mark and the touch again.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from checkpoints.database import clock
 from checkpoints.models import Blob, Checkpoint, Chunk, Mark
 
 GUARD = dt.timedelta(minutes=15)
-"""A writer has long committed what refers to a blob that it put before then, or has lost its
-lease.
+"""A writer that put a blob longer ago than this has committed the row that refers to it, or has
+lost its lease.
 """
 PAGE = 200
 TIPS = 20
@@ -51,7 +52,9 @@ def checkpoints(
     without: Collection[uuid.UUID] = (),
     rows: QuerySet[Checkpoint] | None = None,
 ) -> tuple[set[str], str]:
-    """What checkpoints refer to, as a Source; with `thread_id` those of a thread, but for some."""
+    """Read what checkpoints refer to, as a Source; with `thread_id` those of one thread, except
+    `without`.
+    """
     rows = (Checkpoint.objects.all() if rows is None else rows).order_by("pk")
     rows = rows.only("body", "metadata")
     if thread_id is not None:
@@ -66,7 +69,7 @@ def checkpoints(
 def page(
     rows: QuerySet[Any], limit: int, references: Callable[[Any], Iterable[str]]
 ) -> tuple[set[str], str]:
-    """A page of a Source whose rows are read in the order of their keys."""
+    """Read a page of a Source whose rows come in the order of their keys."""
     page_rows = list(rows[:limit])
     digests = {digest for row in page_rows for digest in references(row)}
     return digests, str(page_rows[-1].pk) if len(page_rows) == limit else ""
@@ -77,7 +80,7 @@ def mark(digests: Iterable[str]) -> None:
     wanted = sorted(digests)
     for start in range(0, len(wanted), MANY):
         some = wanted[start : start + MANY]
-        # marks only
+        # the SQL has placeholders only, no values
         sql = (
             f"INSERT INTO checkpoints_mark (digest) {_chain(some)} WHERE TRUE ON CONFLICT DO "
             "NOTHING"
@@ -89,10 +92,10 @@ def mark(digests: Iterable[str]) -> None:
 
 
 def _chain(chunks: Sequence[str], *, whole: bool = False) -> str:
-    """SQL of our own, since the ORM knows no recursion: some chunks with those before them, up to
-    what is marked or (`whole`) all.
+    """Write SQL of our own, since the ORM knows no recursion: some chunks with those before them,
+    up to the first marked one or (`whole`) all.
 
-    What is marked has its whole chain marked, so a chain is followed once.
+    A marked chunk has its whole chain marked, so a chain is followed once.
     """
     stop = (
         ""
@@ -111,14 +114,14 @@ def _chain(chunks: Sequence[str], *, whole: bool = False) -> str:
             older.digest = chain.previous_id
             {stop}
         )
-        SELECT digest FROM chain"""  # noqa: S608  # marks only
+        SELECT digest FROM chain"""  # noqa: S608  # placeholders only
 
 
 def next_unmarked(
     kind: type[Blob] | type[Chunk], after: str, *, since: dt.datetime
 ) -> tuple[list[str], str]:
-    """Some of what is `unmarked`, and where to go on; chunks from the end of their chains, each
-    with those before it.
+    """Give some `unmarked` keys, and the key to go on from; chunks come from the end of their
+    chains, each with those before it.
     """
     rows = (
         unmarked(kind, since=since).filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)
@@ -135,11 +138,11 @@ def next_unmarked(
 
 
 def free(digests: Iterable[str], sources: Iterable[Source]) -> dict[str, tuple[int, int]]:
-    """Remove those of some blobs and chunks that nothing refers to, as far as that is safe now; the
-    next round of keeping does the rest.
+    """Remove those of these blobs and chunks that nothing refers to, as far as that is safe now;
+    the next round of retention does the rest.
 
-    For an erasure, which does not wait: all sources are read, and no checkpoint of the threads that
-    named these is there any more.
+    For an erasure, which does not wait for a round: all sources are read, and no checkpoint of the
+    threads that named these digests is there any more.
     """
     since = clock.now()
     going = _whole(digests)
@@ -163,7 +166,7 @@ def free(digests: Iterable[str], sources: Iterable[Source]) -> dict[str, tuple[i
 
 
 def _whole(digests: Iterable[str]) -> set[str]:
-    """Digests, with the chunks before those that are chunks."""
+    """Add the chunks that come before those of these digests that are chunks."""
     whole = set(digests)
     wanted = sorted(whole)
     for start in range(0, len(wanted), MANY):
@@ -175,13 +178,13 @@ def _whole(digests: Iterable[str]) -> set[str]:
 
 
 def unmarked(kind: type[Blob] | type[Chunk], *, since: dt.datetime) -> QuerySet[Any]:
-    """What nothing referred to when the marking began at that time."""
+    """Select what nothing referred to when the marking began at `since`."""
     marks = Mark.objects.filter(pk=OuterRef("pk"))
     return kind._default_manager.filter(~Exists(marks), touched_at__lt=since - GUARD)
 
 
 def weigh(rows: QuerySet[Any]) -> tuple[int, int]:
-    """How many blobs or chunks, and their bytes."""
+    """Count blobs or chunks, and their bytes."""
     weight = rows.aggregate(bytes=Sum(Length("content")))
     return rows.count(), weight["bytes"] or 0
 
@@ -189,11 +192,10 @@ def weigh(rows: QuerySet[Any]) -> tuple[int, int]:
 def remove(
     kind: type[Blob] | type[Chunk], keys: Sequence[str], *, since: dt.datetime
 ) -> tuple[int, int]:
-    """Remove those of some that are still `unmarked`; give how many, and their bytes.
+    """Remove those of these keys that are still `unmarked`; give how many, and their bytes.
 
-    Call inside a transaction.
-
-    A chunk that one which stays comes after, stays for a later time.
+    Call inside a transaction. A chunk stays, for a later round, where a chunk that stays comes
+    after it.
     """
     rows = unmarked(kind, since=since).filter(pk__in=keys)
     if kind is Chunk:
@@ -204,7 +206,7 @@ def remove(
 
 
 def _followed(going: dict[str, str | None]) -> set[str]:
-    """Of chunks (each with the one before it) those that a chunk which stays leads back to."""
+    """Find, among chunks with the one before each, those that a staying chunk leads back to."""
     stay: set[str] = set()
     following = (
         Chunk.objects.filter(previous__in=going)

@@ -1,13 +1,13 @@
-"""What is kept and what is dropped: by age and by count, in small transactions, never what anything
-still needs.
+"""Drop old rows of a thread: by age and by count, in small transactions, and never a row that
+anything still needs.
 
-A checkpoint whose parent goes is first written anew as a snapshot: the same state, under the same
-digest, behind the nearest ancestor that stays. That is the one place where a checkpoint's row
-changes, and of it only `store.REWRITTEN`.
+Before a checkpoint goes, the checkpoints that build on it are written anew as snapshots: the same
+state, under the same digest, behind the nearest ancestor that stays. That is the one place where a
+checkpoint's row changes, and only its columns in `store.REWRITTEN` do.
 
-Of the log only the beginning goes: `Thread.first_seq` says where it begins now. The one exception
-is streamed text, which is folded into the result of its step: its numbers go from the middle,
-`Thread.folded` counts them, and whoever reads past them is told so (`log.told_after`).
+Of the log only the beginning goes: `Thread.first_seq` says where the log begins now. The one
+exception is streamed text, which is folded into the result of its step: its numbers are missing in
+the middle, `Thread.folded` counts them, and `log.told_after` tells readers so.
 """
 
 from __future__ import annotations
@@ -32,64 +32,69 @@ from checkpoints.store import bodies
 BATCH = 200
 """Checkpoints in one transaction."""
 REBASED = 20
-"""Checkpoints that one transaction writes anew at most: each costs what its state weighs."""
+"""Checkpoints that one transaction writes anew at most: the larger a state, the more that costs."""
 LINES = 2000
 """Events or memos in one transaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionPolicy:
-    """How long and how many; None is for ever, and any number."""
+    """How long rows are kept, and how many checkpoints; None sets no limit."""
 
     days: float | None = None
     count: int | None = None
     chunk_days: float | None = None
-    """Of streamed text, once the step that said it is done and its result stands for it; None is as
-    long as the log.
+    """Days for which streamed text is kept of a step that is done, since the step's result stands
+    for the text then; None keeps the text as long as the log.
     """
 
 
 Droppable = Callable[[uuid.UUID, RetentionPolicy, dt.datetime], QuerySet[Any]]
-"""(thread, policy, now) → those of a thread's rows that may lose what they name, oldest first."""
+"""(thread, policy, now) → the rows of a thread that may lose the blob that they name, oldest first.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aging:
-    """Rows of the layers above that name a blob each, and let it go when they are old; the row then
-    says so.
+    """A kind of rows of the layers above: each names a blob, and lets it go when the row is old;
+    the row stays and says so.
     """
 
     kind: str
     source: Source
-    """What they refer to; `Rules.sources` has it under `kind`. Each has `created_at`."""
+    """Reads the blobs that the rows refer to; `Rules.sources` has it under `kind`. Each row has
+    `created_at`.
+    """
     of: Callable[[uuid.UUID], QuerySet[Any]]
-    """Those of a thread that still have their text; by their column `digest`."""
+    """Gives the rows of a thread that still have their text, which their column `digest` names."""
     droppable: Droppable
     drop: Callable[[QuerySet[Any]], None]
-    """Let go of what some rows name. Called inside a transaction."""
+    """Lets go of the blobs that some rows name. Called inside a transaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the layers above know: this module knows neither runs nor the questions that people were
-    asked.
+    """The knowledge of the layers above: this module knows neither runs nor the questions that
+    people were asked.
     """
 
     policies: Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, RetentionPolicy]]
-    """The policy of each of some threads."""
+    """Gives the policy of each of these threads."""
     spared: Sequence[Exists]
-    """Checkpoints of which one of these is true are never dropped."""
+    """A checkpoint for which one of these conditions holds is never dropped."""
     live_runs: Callable[[uuid.UUID], Sequence[uuid.UUID]]
-    """A thread's runs that have not ended."""
+    """Gives the runs of a thread that have not ended."""
     sources: Mapping[str, Source]
-    """Whatever refers to blobs and chunks, beside checkpoints, by name."""
+    """By name, the readers of all rows but checkpoints that refer to blobs and chunks."""
     aging: Sequence[Aging] = ()
     may_rest: Callable[[uuid.UUID], bool] = lambda thread_id: False
-    """Whether nothing is written to a thread, nor anything above it ends, without a line in its log
-    before.
+    """Whether the log of a thread gets a line before anything is written to the thread, and before
+    anything of the layers above ends.
     """
     version: Callable[[], str] = lambda: ""
-    """Of all policies: where another stood at the round before, every thread is looked at."""
+    """Gives one version for all policies: where the round before saw another one, this round looks
+    at every thread.
+    """
 
 
 @dataclass
@@ -112,10 +117,10 @@ class Tally:
 def droppable(
     thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Checkpoint]:
-    """The checkpoints of a thread that its policy lets go, oldest first.
+    """Select the checkpoints of a thread that its policy lets go, oldest first.
 
-    Never among them: the first, the head (which is the newest of a live run), what waits or waited
-    for an answer, and what is spared.
+    Never among them: the first checkpoint, the head (which is the newest of a live run), those that
+    wait or waited for an answer, and those that are spared.
     """
     bounds = []
     if policy.days is not None:
@@ -135,10 +140,11 @@ def droppable(
 
 
 def steps_done() -> QuerySet[Checkpoint]:
-    """The checkpoints that steps wrote: each carries out what its parent named.
+    """Select the checkpoints that steps wrote: each carries out the step that its parent named.
 
-    Others repeat node and loop of their parent, or name no node: a run's first one, an answer's,
-    that of a stop before a step. Those of failed and cancelled runs hold no result.
+    The others repeat the node and the loop of their parent, or name no node: a run's first
+    checkpoint, that of an answer, and that of a stop before a step. The last checkpoint of a failed
+    or cancelled run holds no result.
     """
     results = (CheckpointStatus.ACTIVE, CheckpointStatus.PENDING_INPUT, CheckpointStatus.COMPLETED)
     ran = Checkpoint.objects.filter(
@@ -153,31 +159,31 @@ def steps_done() -> QuerySet[Checkpoint]:
 def drop_checkpoints(
     thread_id: uuid.UUID, going: QuerySet[Checkpoint], *, hold: Callable[[], None], after: str
 ) -> tuple[Tally, str | None]:
-    """Drop a batch of what is `droppable` and comes after the key `after`; gives where to go on,
-    None where there is no more.
+    """Drop a batch of `droppable` checkpoints that come after the key `after`; give the key to go
+    on from, or None where no more are left.
 
-    `hold` begins the transaction and raises where somebody else does this work now.
+    `hold` begins the transaction and raises where another process does this work now.
     """
     hold()
-    # the thread's row is locked, so its head stays where it is, and what was droppable is looked at
-    # again under that lock
+    # this locks the thread's row, so its head stays where it is; the query below then looks again
+    # which checkpoints are droppable
     Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))
-    # a plain dict will do
-    found: list[dict[str, Any]] = list(
+    # mypy has a type of its own for rows of `values()`; a plain dict will do
+    batch: list[dict[str, Any]] = list(
         (going.filter(pk__gt=after) if after else going).values(  # type: ignore[arg-type]
             "pk", "parent_id", "dropped_before"
         )[:BATCH]
     )
-    rows = {row["pk"]: row for row in found}
+    rows = {row["pk"]: row for row in batch}
     children, all_of_them = _rebase(rows, limit=REBASED)
-    # more checkpoints build on one than a batch may write anew
-    if found and not rows and not all_of_them:
-        rows = {found[0]["pk"]: found[0]}
+    # more checkpoints build on the first one than a batch may write anew: it goes alone
+    if batch and not rows and not all_of_them:
+        rows = {batch[0]["pk"]: batch[0]}
         children, _ = _rebase(rows, limit=None)
     tally = _drop(thread_id, rows, children)
     if rows and not all_of_them:
         return tally, after
-    return tally, str(found[-1]["pk"]) if len(found) == BATCH else None
+    return tally, str(batch[-1]["pk"]) if len(batch) == BATCH else None
 
 
 def _drop(
@@ -196,7 +202,8 @@ def _drop(
     tally.add("checkpoints", len(rows), weight(mine, "body") + weight(mine, "metadata"))
     tally.add("rebased", len(children), sum(child.size for child in children))
     bodies.drop_on_commit(mine.values_list("body", flat=True))
-    # the collector would refuse: they are each other's parents. The database's keys still hold
+    # Django's collector would refuse these rows, which are each other's parents. The database's
+    # foreign keys still hold
     mine._raw_delete(using=DEFAULT_DB_ALIAS)
     balance = (
         F("step_balance")
@@ -210,17 +217,17 @@ def _drop(
 def _rebase(
     rows: dict[uuid.UUID, dict[str, Any]], *, limit: int | None
 ) -> tuple[list[Checkpoint], bool]:
-    """The children of checkpoints that go, ready to be saved, and whether the limit let all of them
-    be.
+    """Make snapshots, unsaved, of the children of checkpoints that go; give them, and whether the
+    limit allowed all children.
 
-    `rows` loses what those beyond the limit still need, and those that are damaged.
+    `rows` loses the checkpoints that children beyond the limit, and damaged children, still need.
     """
     children = list(
         Checkpoint.objects.filter(parent__in=list(rows)).exclude(pk__in=list(rows)).order_by("pk")
     )
     ready: list[Checkpoint] = []
     for child in children[:limit]:
-        if _stands_alone(child):
+        if _make_snapshot(child):
             ready.append(child)
         else:
             _spare(child, rows)
@@ -234,10 +241,11 @@ def _rebase(
     return moved, limit is None or len(children) <= limit
 
 
-def _stands_alone(child: Checkpoint) -> bool:
+def _make_snapshot(child: Checkpoint) -> bool:
     """Make a snapshot of a checkpoint's row, unsaved.
 
-    False where it cannot be read: then it is left as it is, for who looks into it.
+    False where the state cannot be read: then the row is left as it is, for the person who looks
+    into the damage.
     """
     try:
         if not child.is_snapshot:
@@ -248,22 +256,22 @@ def _stands_alone(child: Checkpoint) -> bool:
 
 
 def _spare(child: Checkpoint, rows: dict[uuid.UUID, dict[str, Any]]) -> None:
-    """Keep the ancestors of a checkpoint."""
+    """Take the ancestors of a checkpoint out of the rows that go."""
     at = child.parent_id
     while at in rows:
         at = rows.pop(at)["parent_id"]
 
 
 def weight(rows: QuerySet[Any], column: str) -> int:
-    """Bytes of a column: of canonical JSON, which is ASCII, as many as characters."""
+    """Count the bytes of a column: canonical JSON is ASCII, so a character is a byte."""
     return rows.aggregate(bytes=Sum(Length(column)))["bytes"] or 0
 
 
 def droppable_events(
     thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Event]:
-    """The beginning of a thread's log, up to what is young, or a live run's, or the last event:
-    that stays, so that no log is empty.
+    """Select the beginning of a thread's log: all events before the first that is young or a live
+    run's. The last event stays in any case, so that no log is empty.
     """
     events = Event.objects.filter(thread=thread_id).order_by("seq")
     if policy.days is None:
@@ -278,7 +286,7 @@ def droppable_events(
 
 @transaction.atomic(durable=True)
 def drop_events(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[[], None]) -> Tally:
-    """Drop a batch of what is `droppable_events`."""
+    """Drop a batch of `droppable_events`."""
     hold()
     tally = Tally()
     seqs = list(going.values_list("seq", flat=True)[:LINES])
@@ -295,7 +303,7 @@ def drop_events(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
 
 
 def _count_again(thread_id: uuid.UUID, *, dropped: int) -> None:
-    """Where the log begins now, and how many of its numbers after that stand for folded text:
+    """Store where the log begins now, and how many of the numbers after that stand for folded text:
     `dropped` rows went just now.
 
     Call inside a transaction, with the thread's row locked.
@@ -312,10 +320,10 @@ def _count_again(thread_id: uuid.UUID, *, dropped: int) -> None:
 def foldable_chunks(
     thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Event]:
-    """Streamed text whose step's result is in a checkpoint: old enough, of no live run, and not the
-    log's last event.
+    """Select streamed text whose step's result is in a checkpoint: old enough, of no live run, and
+    not the log's last event.
 
-    Of a step that ended without a result it is all there is, so it stays as long as the log.
+    Of a step that ended without a result the text is all there is, so it stays as long as the log.
     """
     chunks = Event.objects.filter(thread=thread_id, kind=EventKind.STREAMING_CHUNK).order_by("seq")
     if policy.chunk_days is None:
@@ -334,13 +342,10 @@ def foldable_chunks(
 
 @transaction.atomic(durable=True)
 def fold_chunks(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[[], None]) -> Tally:
-    """Drop a batch of what is `foldable_chunks`.
-
-    Their numbers are gone from the middle of the log: `log.told_after` says so to readers.
-    """
+    """Drop a batch of `foldable_chunks`."""
     hold()
     tally = Tally()
-    # its row is locked, as by every writer of the log
+    # this locks the thread's row, as every writer of the log does
     Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))
     seqs = list(going.values_list("seq", flat=True)[:LINES])
     if not seqs:
@@ -355,8 +360,8 @@ def fold_chunks(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
 def droppable_memos(
     thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Memo]:
-    """The recorded results of old executions; while a run is live, and for what its retry would
-    take up, they stay.
+    """Select the recorded results of old executions: none while a run is live, and never those that
+    a retry would take up.
     """
     memos = Memo.objects.filter(thread=thread_id)
     if policy.days is None or rules.live_runs(thread_id):
@@ -372,7 +377,7 @@ def droppable_memos(
 
 @transaction.atomic(durable=True)
 def drop_memos(going: QuerySet[Memo], *, hold: Callable[[], None]) -> Tally:
-    """Drop a batch of what is `droppable_memos`."""
+    """Drop a batch of `droppable_memos`."""
     hold()
     tally = Tally()
     keys = list(going.values_list("pk", flat=True)[:LINES])
@@ -385,8 +390,8 @@ def drop_memos(going: QuerySet[Memo], *, hold: Callable[[], None]) -> Tally:
 
 @transaction.atomic(durable=True)
 def drop_aged(kind: Aging, going: QuerySet[Any], *, hold: Callable[[], None]) -> Tally:
-    """Drop a batch of what is `Aging.droppable`; the blobs that nothing else names go at the end of
-    the round.
+    """Have a batch of `Aging.droppable` rows let go of their blobs; those that nothing else names
+    are removed at the end of the round.
     """
     hold()
     tally = Tally()
@@ -399,5 +404,5 @@ def drop_aged(kind: Aging, going: QuerySet[Any], *, hold: Callable[[], None]) ->
 
 
 def weigh(rows: QuerySet[Any]) -> int:
-    """Bytes of the texts that some rows of an Aging name, as their steps gave them."""
+    """Count the bytes of the texts that some rows of an Aging name, as their steps gave them."""
     return rows.aggregate(bytes=Sum("size"))["bytes"] or 0

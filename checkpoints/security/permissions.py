@@ -1,16 +1,17 @@
-"""Who may read in the admin what is encrypted at rest: holders of `checkpoints.view_state`.
+"""Show values that are encrypted at rest to holders of `checkpoints.view_state` alone, in the
+admin.
 
-All others see what lies in the database.
+All others see the text as it lies in the database.
 
-Pages and REST need no such right: there a person sees the threads of their own and of their teams,
-and sees them in plain.
+Pages and REST need no such right: there a person sees their own threads and those of their teams,
+decrypted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.db.models import Model, TextField
 from django.db.models.functions import Cast
@@ -19,16 +20,13 @@ from unfold.admin import ModelAdmin
 
 from checkpoints.security.observers import may_see_state
 
-if TYPE_CHECKING:
-    pass
-
 SHOWN = 1000
 """Characters of a stored value on a page."""
 HIDDEN = "Encrypted"
 
 
 def stored(row: Model, column: str) -> str:
-    """A column's text as it lies in the database."""
+    """Read a column's text as it lies in the database."""
     rows = type(row)._default_manager.filter(pk=row.pk)
     return str(
         rows.annotate(as_stored=Cast(column, TextField())).values_list("as_stored", flat=True).get()
@@ -37,7 +35,7 @@ def stored(row: Model, column: str) -> str:
 
 @lru_cache
 def _as_stored(name: str, column: str) -> Callable[[Model], str]:
-    """A field of an admin page, in place of the one of that name."""
+    """Make a field of an admin page, in place of the one of that name."""
 
     def show(row: Model) -> str:
         return stored(row, column)[:SHOWN] if column else HIDDEN
@@ -48,9 +46,10 @@ def _as_stored(name: str, column: str) -> Callable[[Model], str]:
 
 
 def for_eyes_of(user: Any, names: Sequence[Any], sealed: Mapping[str, str]) -> Sequence[Any]:
-    """The fields of a page for this person.
+    """Give the fields of a page, as this person may see them.
 
-    `sealed`: name of a field → column it shows, "" where that is too much to show in a list.
+    `sealed`: name of a field → the column that it shows, or "" where its text is too long for a
+    list.
     """
     if may_see_state(user):
         return names
@@ -61,7 +60,7 @@ def for_eyes_of(user: Any, names: Sequence[Any], sealed: Mapping[str, str]) -> S
 
 
 class SealedAdmin(ModelAdmin):
-    """An admin page some of whose fields are for holders of the right only."""
+    """An admin page with fields that only holders of the right see decrypted."""
 
     sealed: ClassVar[dict[str, str]] = {}
 

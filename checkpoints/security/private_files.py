@@ -1,9 +1,7 @@
-"""Who else on this machine may read what Waystation keeps in files: nobody.
+"""Keep Waystation's files from all other users of this machine.
 
-States, mails with live links and the key lie there.
-
-`settings` sets the umask before anything is written; here is what an earlier version, or somebody's
-hand, left open.
+States, mails with live links and the secret key lie in those files. `settings` sets the umask
+before anything is written; this module closes what an earlier version, or a person, left open.
 """
 
 from __future__ import annotations
@@ -51,9 +49,10 @@ def tighten(places: Iterable[Path], *, umask: int) -> int:
 
 
 def _open(place: Path, umask: int) -> Iterator[tuple[Path, int]]:
-    """Files and folders that are open to others, with their modes.
+    """Find the files and folders that are open to others, with their modes.
 
-    The outermost comes last: a stop half-way is gone on with.
+    The outermost folder comes last: after a stop half-way it is still open, so the next start looks
+    into it again.
     """
     try:
         status = place.lstat()

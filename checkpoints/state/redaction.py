@@ -1,5 +1,5 @@
-"""Values under names of secrets are not kept: a step that needs a secret reads it from the
-environment.
+"""Replace values under names of secrets before they are stored: a step that needs a secret reads it
+from the environment.
 
 **Names only.** A value is replaced by MARKER where its key is named like a secret; texts are never
 searched, so a secret inside a message, a URL or a list is kept as it is.
@@ -61,13 +61,13 @@ SINGLE = frozenset({str, int, float, bool, type(None)})
 
 
 class SecretNames(dict[str, bool]):
-    """Name → whether it is one of a secret; found out once per name."""
+    """Name → whether it is the name of a secret; decided once per name."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._wanted = [words for words in map(_words, secrets) if words]
         self._joined = frozenset("".join(words) for words in self._wanted)
         self.below: SecretNames = self
-        """What holds for the values inside."""
+        """The names that hold for the values inside."""
         self.by_name: SecretNames = _ByName(self)
 
     def __missing__(self, name: str) -> bool:
@@ -117,7 +117,7 @@ _names = SecretNames(())
 
 
 def configure(secrets: Sequence[str]) -> None:
-    """From now on these are the names of secrets; none at all switches redaction off."""
+    """Set the names of secrets from now on; an empty list switches redaction off."""
     global _names
     _names = SecretNames(secrets)
 
@@ -127,12 +127,12 @@ def names() -> SecretNames:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a name is one of a secret."""
+    """Whether a name is the name of a secret."""
     return _names[name]
 
 
 def hidden(value: Any) -> Any:
-    """What is kept of a value under the name of a secret."""
+    """Give what is kept of a value under the name of a secret."""
     empty = (
         value is None
         or isinstance(value, bool)
@@ -142,7 +142,7 @@ def hidden(value: Any) -> Any:
 
 
 def redact(value: Any) -> Any:
-    """A JSON value without its secrets; the very same object where it has none."""
+    """Give a JSON value without its secrets: the very same object where it has none."""
     if isinstance(value, dict):
         changed: dict[str, Any] = {}
         for key, old in value.items():
@@ -164,9 +164,9 @@ def redact(value: Any) -> Any:
 
 
 def found(value: Any, path: str = "") -> Iterator[str]:
-    """The ways to values that redaction would replace, such as `user.password`.
+    """Find the paths of the values that redaction would replace, such as `user.password`.
 
-    For a whole state, or an update of one.
+    `value` is a whole state, or an update of one.
     """
     for key, item in value.items():
         if key in BY_NAME and isinstance(item, Mapping):

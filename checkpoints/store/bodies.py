@@ -1,15 +1,16 @@
-"""Where the engine's states are: in the checkpoint's row, or in the backend that the settings name,
-with a reference in the row.
+"""Store the body of a checkpoint, its state, in the checkpoint's row or in the backend that the
+settings name, with a reference in the row.
 
 The row itself (lineage, status, node, digest, size) is in the database in any case, since runs,
-lists and locks stand on it; so are blobs and the stretches of long lists, which threads share. A
-body that goes elsewhere is written before the row is, and so before the commit that makes it count:
-what a crash or a rollback leaves is a body that no row names (`manage.py drop_stray_bodies`), never
+lists and locks need it there; so are blobs and the stretches of long lists, which threads share. A
+body that goes to a backend is written before the row, and so before the commit that makes the body
+count: a crash or a rollback leaves a body that no row names (`manage.py drop_stray_bodies`), never
 a row without its body.
 
-A reference holds its key, and rows of both kinds may follow each other. So the setting can be
-changed at any time, as long as the store that was used before is named in CHECKPOINTS_FALLBACKS.
-What is read is checked like any body: the digest of the whole state is in the row.
+A reference names its store and its key, and rows with a body and rows with a reference may follow
+each other. So the setting can be changed at any time, as long as CHECKPOINTS_FALLBACKS names the
+store that was used before. A body from a backend is checked like any other: the digest of the whole
+state is in the row.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from checkpoints.state import codec, encryption
 REFERENCE = '{"elsewhere":['
 """How the canonical text of a reference begins.
 
-No body of ours does: they have `set` and `unset`, or `state`.
+No body of ours begins so: it has `set` and `unset`, or `state`.
 """
 SEALED = "checkpoints_checkpoint.body"
-"""What a body is authenticated with where it is encrypted, wherever it lies."""
+"""The associated data of an encrypted body, the same in every store."""
 BodyKey = tuple[str, uuid.UUID, uuid.UUID]
-"""What the store was called, thread and checkpoint."""
+"""The name of the store's class, the thread and the checkpoint."""
 
 
 def keep(thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: codec.Text) -> codec.Text:
-    """What a row is to hold for a body: the body, or where it is from now on.
+    """Store a body, and give the text for its row: the body itself, or a reference to it.
 
     Raises StoreUnavailable.
     """
@@ -50,12 +51,12 @@ def keep(thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: codec.Text) -> co
 
 
 def reference(store: BodyStore, thread_id: uuid.UUID, key: uuid.UUID) -> codec.Text:
-    """The text that a row has for a body of that store."""
+    """Write the text that a row has for a body of that store."""
     return codec.Text(codec.encode({"elsewhere": [type(store).__name__, thread_id.hex, key.hex]}))
 
 
 def elsewhere(body: Any) -> bool:
-    """Whether a row's body, as text or read, is a reference."""
+    """Whether a row's body, as text or decoded, is a reference."""
     return (
         body.startswith(REFERENCE)
         if isinstance(body, str)
@@ -64,9 +65,9 @@ def elsewhere(body: Any) -> bool:
 
 
 def fetch(texts: Sequence[str]) -> list[str]:
-    """The bodies that these are or refer to, in one trip per store.
+    """Give the bodies that these texts are or refer to, in one trip per store.
 
-    Raises StoreUnavailable, or CheckpointDamaged where one is missing.
+    Raises StoreUnavailable, or CheckpointDamaged where a body is missing.
     """
     places = {text: _place(text) for text in texts if elsewhere(text)}
     bodies: dict[uuid.UUID, str] = {}
@@ -83,7 +84,7 @@ def fetch(texts: Sequence[str]) -> list[str]:
 def drop_on_commit(found: Iterable[Any]) -> None:
     """Forget the bodies that rows refer to, once the transaction that drops the rows is committed.
 
-    `found`: as the rows have them.
+    `found`: the rows' bodies, as text or decoded.
     """
     if not any(isinstance(store, BodyStore) for store in configured.readable()):
         return

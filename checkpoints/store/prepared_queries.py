@@ -2,11 +2,11 @@
 
 Django writes the SQL of a queryset anew at every use, and for a row with its relations (a hundred
 columns and more) that takes several times as long as the server does. Where a person waits for an
-answer, or a worker for its run, the words are kept and only the values change. The query itself is
-an ordinary queryset, and what it gives are ordinary objects.
+answer, or a worker for its run, the SQL is kept and only the values change. The query itself is an
+ordinary queryset, and it gives ordinary objects.
 
-It stands on what Django's own iteration over a queryset does (`ModelIterable`), of which
-`tests/checkpoints/store/test_prepared_queries.py` watches that it gives the same.
+The objects are made as Django's own iteration over a queryset makes them (`ModelIterable`);
+`tests/checkpoints/store/test_prepared_queries.py` checks that both give the same.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Prepared(Generic[Row]):
     """`Prepared(lambda key: Run.objects.filter(pk=key), UUID)` gives the runs of a key with
     `.get(key)`, in a list.
 
-    `build` must make the same query whatever the values are, and use each of them as a parameter;
-    a time of its own (`clock.FromNow`) may be none of it, since SQLite is given that as a value.
+    `build` must make the same query whatever the values are, and use each of them as a parameter.
+    It may not use `clock.FromNow`, which is a value on SQLite: the first one would stay.
     """
 
     def __init__(self, build: Callable[..., models.QuerySet[Row]], *kinds: type[Value]) -> None:
         self._build, self._kinds = build, kinds
-        self._made: _Made | None = None
+        self._made: _RowsQuery | None = None
 
     def get(self, *values: Value) -> list[Row]:
         """The rows, for values in the order of `kinds`."""
@@ -51,20 +51,20 @@ class Prepared(Generic[Row]):
             rows = cursor.fetchall()
         return list(made.objects(rows))
 
-    def _make(self) -> _Made:
+    def _make(self) -> _RowsQuery:
         stand_ins = _stand_ins(self._kinds)
-        self._made = _Made(self._build(*stand_ins), stand_ins)
+        self._made = _RowsQuery(self._build(*stand_ins), stand_ins)
         return self._made
 
 
 class PreparedValues:
-    """As `Prepared`, of a query of `values_list`: gives its rows as lists of values."""
+    """As `Prepared`, for a query of `values_list`: gives its rows as lists of values."""
 
     def __init__(
         self, build: Callable[..., models.QuerySet[Any, Any]], *kinds: type[Value]
     ) -> None:
         self._build, self._kinds = build, kinds
-        self._made: _MadeValues | None = None
+        self._made: _ValuesQuery | None = None
 
     def get(self, *values: Value) -> list[list[Any]]:
         """The rows, for values in the order of `kinds`."""
@@ -74,9 +74,9 @@ class PreparedValues:
             rows = cursor.fetchall()
         return made.converted(rows)
 
-    def _make(self) -> _MadeValues:
+    def _make(self) -> _ValuesQuery:
         stand_ins = _stand_ins(self._kinds)
-        self._made = _MadeValues(self._build(*stand_ins), stand_ins)
+        self._made = _ValuesQuery(self._build(*stand_ins), stand_ins)
         return self._made
 
 
@@ -84,8 +84,8 @@ class PreparedUpdate:
     """`PreparedUpdate(lambda key, at: (Pause.objects.filter(pk=key), {"closed_at": at}), UUID,
     datetime)` changes the rows of a key with `.run(key, at)`; it gives how many.
 
-    `build` gives a query and the new values of its columns, as for `Prepared`. On SQLite the words
-    are made anew: its now is a value that they are given (`clock.FromNow`).
+    `build` gives a query and the new values of its columns, as for `Prepared`. On SQLite the SQL is
+    made anew at each use, since `clock.FromNow` is a value there.
     """
 
     def __init__(
@@ -94,33 +94,33 @@ class PreparedUpdate:
         *kinds: type[Value],
     ) -> None:
         self._build, self._kinds = build, kinds
-        self._words: _Words | None = None
+        self._made_update: _Statement | None = None
 
     def run(self, *values: Value) -> int:
         if connection.vendor != "postgresql":
             rows, fields = self._build(*values)
             return rows.update(**fields)
-        words = self._words or self._make()
+        made = self._made_update or self._make()
         with connection.cursor() as cursor:
-            cursor.execute(words.sql, words.filled(values))
+            cursor.execute(made.sql, made.filled(values))
             return int(cursor.rowcount)
 
-    def _make(self) -> _Words:
+    def _make(self) -> _Statement:
         stand_ins = _stand_ins(self._kinds)
         rows, fields = self._build(*stand_ins)
         query: Any = rows.query.chain(UpdateQuery)
         query.add_update_values(fields)
-        self._words = _Words(query.get_compiler(DEFAULT_DB_ALIAS), stand_ins)
-        return self._words
+        self._made_update = _Statement(query.get_compiler(DEFAULT_DB_ALIAS), stand_ins)
+        return self._made_update
 
 
-class _Words:
+class _Statement:
     """The SQL of a statement, and where its values go."""
 
     def __init__(self, compiler: Any, stand_ins: Sequence[Value]) -> None:
         self.sql, parameters = compiler.as_sql()
         self._parameters = [(_place(stand_ins, value), value) for value in parameters]
-        """For each parameter of the SQL which of the values it is, or None where it is always the
+        """For each parameter of the SQL: which of the values it is, or None where it is always the
         same.
         """
         assert {place for place, _ in self._parameters} >= set(range(len(stand_ins))), (
@@ -134,8 +134,8 @@ class _Words:
         ]
 
 
-class _MadeValues(_Words):
-    """The words of a query, and how what the database gives becomes values."""
+class _ValuesQuery(_Statement):
+    """The SQL of a query, and how the rows of the database become values."""
 
     def __init__(self, query: models.QuerySet[Any, Any], stand_ins: Sequence[Value]) -> None:
         again: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
@@ -151,8 +151,8 @@ class _MadeValues(_Words):
         return list(self._compiler.apply_converters(rows, self._converters))
 
 
-class _Made(_MadeValues):
-    """The words of a query, and how its rows become objects."""
+class _RowsQuery(_ValuesQuery):
+    """The SQL of a query, and how the rows of the database become objects."""
 
     def __init__(self, query: models.QuerySet[Any], stand_ins: Sequence[Value]) -> None:
         super().__init__(query, stand_ins)
@@ -181,7 +181,7 @@ def _stand_ins(kinds: Sequence[type[Value]]) -> list[Value]:
 
 
 def _place(stand_ins: Sequence[Value], parameter: Any) -> int | None:
-    """Which of the values a parameter stands for."""
+    """Find the value that a parameter stands for."""
     return next(
         (
             place
@@ -193,8 +193,8 @@ def _place(stand_ins: Sequence[Value], parameter: Any) -> int | None:
 
 
 def _like(parameter: Any, value: Value) -> Any:
-    """A value in the form in which this database was given a parameter: SQLite takes UUIDs and
-    times as text.
+    """Give a value the form that a parameter has for this database: SQLite takes UUIDs and times as
+    text.
     """
     match value:
         case uuid.UUID():

@@ -1,7 +1,7 @@
-"""Of which run, thread and request the work at hand is: log lines and reports of errors name them.
+"""Know the run, thread and request of the work at hand: log lines and reports of errors name them.
 
-A context variable, so that it follows the work and not the process: a worker of threads has many
-runs at once.
+They are in a context variable, which follows the work and not the process: a worker with threads
+has many runs at once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Subject:
     run_id: str = ""
-    """As people see it, `run_…`; "" where the work is about none. So are the others."""
+    """The id as people see it, `run_…`; "" where the work is about no run. So are the other ids."""
     thread_id: str = ""
     request_id: str = ""
-    """What `X-Trace-Id` is where a response is about no run."""
+    """The value of `X-Trace-Id` where a response is about no run."""
     scrub: Callable[[Any], Any] | None = None
     """Takes the secrets that the run was given out of a text."""
 
@@ -34,7 +34,7 @@ def now() -> Subject:
 
 @contextmanager
 def work(**more: Any) -> Iterator[None]:
-    """Work that is about these, besides what is known already."""
+    """Name these while the work inside goes on, besides what is known already."""
     token = _subject.set(replace(_subject.get(), **more))
     try:
         yield
@@ -43,13 +43,13 @@ def work(**more: Any) -> Iterator[None]:
 
 
 def ids() -> dict[str, str]:
-    """What is known, by name."""
+    """Give the ids that are known, by name."""
     subject = _subject.get()
     known = {name: getattr(subject, name) for name in ("run_id", "thread_id", "request_id")}
     return {name: value for name, value in known.items() if value}
 
 
 def scrubbed(text: str) -> str:
-    """A text without the secrets that the run at hand was given."""
+    """Take the secrets that the run at hand was given out of a text."""
     scrub = _subject.get().scrub
     return text if scrub is None else str(scrub(text))

@@ -1,4 +1,6 @@
-"""The page of one's logins elsewhere: connect one, or take one away."""
+"""The page on which a person connects their account to an identity provider, or takes that login
+away.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def connecting(view: Any) -> Any:
-    """A link to a provider, to connect: from our own page alone, as another site might have logged
-    a browser in there as somebody else. No form, which a browser keeps from leading elsewhere.
+    """Decorate the address that leads to a provider, to connect: it works from our own page alone,
+    since another site might have logged the browser in there as somebody else. The page has a link
+    and no form, since the content security policy lets no form lead to another host.
     """
 
     @login_required
@@ -47,7 +50,7 @@ def connecting(view: Any) -> Any:
 @require_POST
 @login_required
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take a login elsewhere away, unless nothing else opens the account."""
+    """Take a login by a provider away, unless nothing else opens the account."""
     user = cast(User, request.user)
     account = get_object_or_404(SocialAccount, pk=pk, user=user)
     others = SocialAccount.objects.filter(user=user, provider__in=linking.served()).exclude(pk=pk)
@@ -62,8 +65,8 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _unproven(request: HttpRequest) -> HttpResponse | None:
-    """Where somebody goes first who has not just proven that it is them; and then back to our page,
-    since the form by which they prove it may not lead on to another host either.
+    """Send a person away first who has not just proven who they are. They come back to our page and
+    not to the provider, since the form for the proof may not lead on to another host either.
     """
     if proofs.proven(request):
         return None
@@ -74,5 +77,5 @@ def _unproven(request: HttpRequest) -> HttpResponse | None:
 
 
 def _key(request: HttpRequest) -> str:
-    """What the page's links carry; good for this session."""
+    """Make the key that the page's links carry; it holds for this session."""
     return salted_hmac("connections", request.session.session_key or "").hexdigest()

@@ -1,4 +1,4 @@
-"""Who may log in by an identity provider, and as whom."""
+"""Decide who may log in by an identity provider, and to which account."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 
 
 class ElsewhereAdapter(DefaultSocialAccountAdapter):
-    """An account is known by the provider's subject alone: never by a name, which somebody there
-    might choose, and by a mail address as `project.identity.linking` has it. Its first login makes
-    it, where the provider's groups let it in.
+    """Finds an account by the provider's subject: never by a name, which a person there might
+    choose; by a mail address only as `project.identity.linking` allows. The first login makes the
+    account, where the provider's groups let it in.
     """
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
@@ -38,8 +38,8 @@ class ElsewhereAdapter(DefaultSocialAccountAdapter):
         return True
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Refuse whom the provider's groups do not let in; else bring the account's groups up to
-        date, or connect it first.
+        """Refuse a person whom the provider's groups do not let in; else bring the account's groups
+        up to date, or connect the account first.
         """
         values, provider = values_of(sociallogin), sociallogin.account.provider
         sociallogin.email_addresses = []  # addresses stand at the account
@@ -64,7 +64,7 @@ class ElsewhereAdapter(DefaultSocialAccountAdapter):
             raise refusal(request, str(error)) from error
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> User:
-        """Raises ImmediateHttpResponse where another request was first."""
+        """Make the account. Raises ImmediateHttpResponse where another request was first."""
         try:
             with transaction.atomic():
                 user = cast(User, super().save_user(request, sociallogin, form))
@@ -82,7 +82,9 @@ class ElsewhereAdapter(DefaultSocialAccountAdapter):
         exception: Exception | None = None,
         extra_context: Any = None,
     ) -> None:
-        """Say so, in words that tell nothing of the provider; the log has the reason."""
+        """Say that the login failed, in words that reveal nothing of the provider; the log has the
+        reason.
+        """
         logger.warning("A login by the identity provider failed: %s", exception or error)
         if isinstance(exception, RequestException):
             words = _("The identity provider cannot be reached just now. Try again in a minute.")
@@ -100,12 +102,12 @@ def values_of(sociallogin: SocialLogin) -> list[str]:
 
 
 def begin(request: HttpRequest, provider_id: str, process: str = AuthProcess.LOGIN) -> HttpResponse:
-    """Send a browser on to a provider, to log in or, from our own page alone, to connect; whatever
-    else the address asks for.
+    """Send a browser on to a provider, to log in or, from our own page alone, to connect. `process`
+    counts, even if the address asks for another one.
     """
     provider: Any = get_adapter().get_provider(request, provider_id)
-    asked = provider.get_redirect_from_request_kwargs(request)
-    response: HttpResponse = provider.redirect(request, **{**asked, "process": process})
+    arguments = provider.get_redirect_from_request_kwargs(request)
+    response: HttpResponse = provider.redirect(request, **{**arguments, "process": process})
     return response
 
 

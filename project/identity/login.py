@@ -19,8 +19,8 @@ from project.identity import linking
 
 
 class LoginView(views.LoginView):
-    """Django's own, counted by axes (`hitl.http.logins`); who has proven the password goes through
-    allauth's stages, of which the second factor is one.
+    """Django's own view. axes counts its failures (`hitl.http.logins`); a person who has proven the
+    password goes on through allauth's stages, of which the second factor is one.
     """
 
     redirect_authenticated_user = True
@@ -40,7 +40,7 @@ class LoginView(views.LoginView):
 
 
 def of_admin(request: HttpRequest) -> HttpResponse:
-    """The admin's own login would ask for no second factor: it sends on to the one page."""
+    """Send on to the one login page: the admin's own login asks for no second factor."""
     if isinstance(request.user, User) and request.user.is_staff:
         return redirect("admin:index")
     if request.user.is_authenticated:

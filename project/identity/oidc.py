@@ -1,9 +1,9 @@
-"""Logging in by an OpenID Connect provider: allauth's, made strict.
+"""Log people in by an OpenID Connect provider: allauth's flow, made strict.
 
 allauth trusts the ID token that came over TLS from the provider's token endpoint, without looking
-at its signature, and sends no nonce. Here the signature is checked by the provider's keys, the
-nonce by the session that began, and what `userinfo` says is taken of the same subject alone, where
-the ID token says nothing (`project.identity.claims`).
+at its signature, and sends no nonce. This module checks the signature by the provider's keys, and
+the nonce by the session in which the login began. Where the ID token says nothing, it takes what
+`userinfo` says of the same subject (`project.identity.claims`).
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ from project.identity.connections import connecting
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a key that the provider keeps to itself; never `none`, never a shared secret."""
 NONCES = "oidc_nonces"
+"""The session's key for the nonces of the logins that it has begun."""
 MOST = 5
 """Logins that one session may have begun, as in several tabs."""
 logger = logging.getLogger(__name__)
 LOGGED_OUT = "http://schemas.openid.net/event/backchannel-logout"
 RATE = "600/m/ip"
-"""Logouts that the provider may tell of: each of them has its keys read."""
+"""How often the provider may tell of logouts: this server reads the provider's keys for each."""
 LEEWAY = 60
 """Seconds by which the provider's clock may differ."""
 
 
 class Adapter(OpenIDConnectOAuth2Adapter):
     def get_callback_url(self, request: HttpRequest, app: Any) -> str:
-        """At the address of this server that operators named, not at that of the request."""
+        """Build it on the address of this server that operators named, not on the request's."""
         return absolute(reverse("oidc_callback"))
 
     def complete_login(self, request: HttpRequest, app: Any, token: Any, **kwargs: Any) -> Any:
@@ -76,7 +77,8 @@ class Adapter(OpenIDConnectOAuth2Adapter):
         return provider.sociallogin_from_response(request, said)
 
     def claims(self, app: Any, token: str, *, require: list[str]) -> dict[str, Any]:
-        """What a token says, these claims included, where the provider signed it for us just now.
+        """Give the claims of a token, if the provider signed it for us just now and they include
+        those in `require`.
 
         Raises OAuth2Error, RequestException.
         """
@@ -113,7 +115,7 @@ class Provider(OpenIDConnectProvider):
     pkce_enabled_default = True
 
     def get_auth_params_from_request(self, request: HttpRequest, action: str) -> dict[str, Any]:
-        """With a nonce; what the address asks for beside is left out."""
+        """Add a nonce, and leave out what else the address asks for."""
         nonce = secrets.token_urlsafe(24)
         request.session[NONCES] = [*request.session.get(NONCES, []), nonce][-MOST:]
         return {**self.get_auth_params(), "nonce": nonce}  # type: ignore[no-untyped-call]
@@ -148,7 +150,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def callback(request: HttpRequest) -> HttpResponse:
-    """Where the provider sends them back to."""
+    """Take the browser that the provider sends back, and log its person in."""
     view: Any = OAuth2CallbackView
     return _through(
         request, lambda request: view.adapter_view(Adapter(request, options.OIDC))(request)
@@ -159,9 +161,9 @@ def callback(request: HttpRequest) -> HttpResponse:
 @require_POST
 @never_cache
 def ended(request: HttpRequest) -> HttpResponse:
-    """Where the provider says that somebody logged out there (OpenID Connect Back-Channel Logout
-    1.0): 200 once their sessions here have ended, 400 where what it says does not hold, 503 where
-    its keys cannot be read.
+    """Take the provider's message that a person logged out there (OpenID Connect Back-Channel
+    Logout 1.0): 200 once the person's sessions here have ended, 400 where the message does not
+    hold, 503 where the provider's keys cannot be read.
     """
     if not settings.WAYSTATION_OIDC_ISSUER:
         raise Http404(gettext("People log in here by their passwords."))
@@ -183,7 +185,7 @@ def ended(request: HttpRequest) -> HttpResponse:
 
 
 def _logged_out(adapter: Any, token: str) -> str:
-    """The subject of a logout token. Raises OAuth2Error, also for an ID token."""
+    """Read the subject of a logout token. Raises OAuth2Error, also for an ID token."""
     claims = adapter.claims(adapter.get_provider().app, token, require=["jti", "events", "sub"])
     events = claims["events"]
     if "nonce" in claims or not isinstance(events, dict) or LOGGED_OUT not in events:

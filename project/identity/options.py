@@ -1,4 +1,4 @@
-"""What is set of allauth."""
+"""Django's settings for allauth, made from the settings of ours that people set."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hitl.identity.saml import ATTRIBUTES
 from runs import defaults
 
 OIDC, SAML = "oidc", "saml"
-"""What our providers are called in rows, one of each kind."""
+"""The names of our providers in rows; there is one of each kind."""
 NEAR = ("http://127.0.0.1", "http://localhost")
+"""Addresses on this machine, which need no TLS."""
 
 
 def options(*, https: bool, secret: str) -> dict[str, Any]:
@@ -46,8 +47,8 @@ def options(*, https: bool, secret: str) -> dict[str, Any]:
         },
         "MFA_SUPPORTED_TYPES": ["totp", "webauthn", "recovery_codes"],
         "MFA_TOTP_ISSUER": "Waystation",
-        # the code before counts, too, and the next one: who types takes seconds, and phones are off
-        # by some (RFC 6238, 5.2)
+        # the previous code and the next one count, too: typing takes seconds, and a phone's clock
+        # is off by some (RFC 6238, 5.2)
         "MFA_TOTP_TOLERANCE": 1,
         # browsers take passkeys without TLS from localhost alone
         "MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN": not https,
@@ -66,7 +67,9 @@ def providers(
     saml_name: str = "",
     saml_pair: tuple[str, str] = ("", ""),
 ) -> dict[str, Any]:
-    """One of each kind at most; the client's secret stands nowhere else."""
+    """Give the settings for one provider of each kind at most; the client's secret is kept nowhere
+    else. Raises ImproperlyConfigured.
+    """
     if bool(issuer) != bool(client_id and secret):
         raise ImproperlyConfigured(
             "WAYSTATION_OIDC_ISSUER, WAYSTATION_OIDC_CLIENT_ID and WAYSTATION_OIDC_CLIENT_SECRET "

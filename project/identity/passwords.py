@@ -1,4 +1,6 @@
-"""Forgotten passwords: allauth's links, by the product's own mails (`hitl.outbound.accounts`)."""
+"""Reset forgotten passwords: with allauth's links, in the product's own mails
+(`hitl.outbound.accounts`).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from hitl.outbound.accounts import Letter
 
 
 class ForgottenForm(ResetPasswordForm):
-    """Looks nobody up: the answer, and the time until it, are the same for every address."""
+    """Looks no account up: the answer, and the time until it, are the same for every address."""
 
     def clean_email(self) -> str:
         return str(get_adapter().clean_email(self.cleaned_data["email"].lower()))
@@ -30,7 +32,7 @@ class ForgottenForm(ResetPasswordForm):
 
 
 class LinkForm(UserTokenForm):
-    """A link is as good as its account is when it is used."""
+    """Checks the account again when its link is used: it must still be active, with a password."""
 
     def _get_user(self, uidb36: str) -> User | None:
         user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]  # allauth's
@@ -39,7 +41,9 @@ class LinkForm(UserTokenForm):
 
 class PasswordResets:
     def letters(self, address: str) -> Sequence[Letter]:
-        """Who has no password, because they log in elsewhere or are no person, gets none so."""
+        """Write the mails for an address. Accounts without a password, as of people who log in
+        elsewhere or of services, get none: a link would give them one.
+        """
         return list(self._letters(address))
 
     def _letters(self, address: str) -> Iterator[Letter]:
@@ -51,13 +55,13 @@ class PasswordResets:
 
     def _letter(self, adapter: Any, user: User) -> Letter:
         key = f"{user_pk_to_url_str(user)}-{default_token_generator.make_token(user)}"
-        said = {
+        context = {
             "password_reset_url": adapter.get_reset_password_from_key_url(key),
             "username": user.get_username(),
         }
         # to the address that the account has, not to the one that was typed
-        made = adapter.render_mail("account/email/password_reset_key", user.email, said)
-        return Letter(user.email, str(made.subject), str(made.body))
+        mail = adapter.render_mail("account/email/password_reset_key", user.email, context)
+        return Letter(user.email, str(mail.subject), str(mail.body))
 
 
 def _has_password(user: User) -> bool:

@@ -1,4 +1,4 @@
-"""Whether somebody has just proven that it is them, before they change who may log in as them."""
+"""Ask people to prove who they are, just before they change who may log in to their account."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from project.identity.second_factors import MAIN
 
 
 def proven(request: HttpRequest) -> bool:
-    """By their second factor, where they have one; else by their password, or, where they have
-    neither, by a login just now.
+    """Whether the person has just proven who they are: by their second factor, where they have one;
+    else by their password, or, where they have neither, by a login just now.
     """
     user, now = cast(User, request.user), time.time()
     records = get_authentication_records(request, user)
@@ -32,8 +32,8 @@ def proven(request: HttpRequest) -> bool:
 
 
 def to_prove(request: HttpRequest, *, back: str) -> HttpResponse | None:
-    """Where to send somebody who has not, and then to the page of this name; None where there is no
-    page for it.
+    """Send a person who has not proven it to the page for that, and then to the page named `back`;
+    None where they have neither a second factor nor a password, so there is no page for it.
     """
     pages = {"mfa": "mfa_reauthenticate", "password": "account_reauthenticate"}
     needed = _needed(cast(User, request.user))

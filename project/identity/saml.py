@@ -1,4 +1,6 @@
-"""Logging in by a SAML identity provider: allauth's flow, around `project.identity.assertions`."""
+"""Log people in by a SAML identity provider: allauth's flow, with the product's own checks
+(`project.identity.assertions`).
+"""
 
 from __future__ import annotations
 
@@ -34,21 +36,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 KEPT = 600
-"""Seconds for which the provider's metadata is kept, and in which a login comes back."""
+"""Seconds for which the provider's metadata is kept, and within which a login has to come back."""
 WAITS = 5
-"""Seconds that it may take to read."""
+"""Seconds that reading the metadata may take."""
 RAW = "response"
+"""The provider's response in the session of a login under way."""
 _kept: dict[tuple[str, str], tuple[float, IdentityProvider]] = {}
 
 
 def _provider() -> IdentityProvider:
-    """Raises OSError, MetadataUnfit."""
+    """Read the provider's metadata, or take it as kept. Raises OSError, MetadataUnfit."""
     key = (settings.WAYSTATION_SAML_METADATA, settings.WAYSTATION_SAML_ISSUER)
-    read_at, found = _kept.get(key, (0.0, None))
-    if found is None or time.monotonic() - read_at > KEPT:
-        found = described(*key, now=clock.now(), seconds=WAITS)
-        _kept[key] = (time.monotonic(), found)
-    return found
+    read_at, provider = _kept.get(key, (0.0, None))
+    if provider is None or time.monotonic() - read_at > KEPT:
+        provider = described(*key, now=clock.now(), seconds=WAITS)
+        _kept[key] = (time.monotonic(), provider)
+    return provider
 
 
 class Provider(SAMLProvider):
@@ -70,8 +73,9 @@ class Provider(SAMLProvider):
         return HttpResponseRedirect(address)
 
     def extract_uid(self, data: Assertion) -> str:
-        """Who it is: by the attribute that operators named, without a way round it; else by
-        subject-id, or the NameID. Raises ValueError for a NameID that says it of one login alone.
+        """Give the person's id: the attribute that operators named, and nothing in its place;
+        without such a setting subject-id, or the NameID. Raises ValueError for a NameID that is new
+        at each login.
         """
         if name := settings.WAYSTATION_SAML_SUBJECT_ATTRIBUTE:
             return str((data.get_attributes().get(name) or [""])[0])
@@ -82,8 +86,8 @@ class Provider(SAMLProvider):
 
 
 def _refusing(view: Any) -> Any:
-    """A page of the login: 404 without a provider, 503 while it cannot be used, 403 where what it
-    said does not hold; the log has the reason.
+    """Decorate a page of the login: 404 without a provider, 503 while the provider cannot be used,
+    403 where its response does not hold; the log has the reason.
     """
 
     @never_cache
@@ -145,8 +149,9 @@ def connect(request: HttpRequest) -> HttpResponse:
 @require_POST
 @_refusing
 def back(request: HttpRequest) -> HttpResponse:
-    """Where the provider's page sends them back to, without our session: browsers keep its cookie
-    from requests of other sites. What holds waits for the next request, which has it.
+    """Take the response with which the provider's page sends a browser back. It comes without our
+    session, since browsers send its cookie with no request from another site. A response that holds
+    waits for the next request, which has the session.
     """
     from project.identity import assertions
 
@@ -166,7 +171,7 @@ back.body_limit = "EVENT_BYTES"  # for `hitl.http.incoming`
 @require_safe
 @_refusing
 def finish(request: HttpRequest) -> HttpResponse:
-    """Log in whoever began it in this browser, once."""
+    """Log in the person who began this login in this browser, once."""
     from project.identity import assertions
 
     waiting = _waiting(request)
@@ -191,7 +196,7 @@ def _waiting(request: HttpRequest) -> LoginSession:
 @require_safe
 @_refusing
 def metadata(request: HttpRequest) -> HttpResponse:
-    """What the provider has to know of us."""
+    """Show the metadata that the provider needs about this server."""
     from project.identity import assertions
 
     return HttpResponse(assertions.metadata(), content_type="application/samlmetadata+xml")

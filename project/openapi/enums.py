@@ -1,4 +1,4 @@
-"""Names of choices that several fields of the OpenAPI document have under one name."""
+"""Names in the OpenAPI document for choices that several of its fields share."""
 
 from __future__ import annotations
 
@@ -13,4 +13,5 @@ NAMES: dict[str, str | Sequence[str]] = {
     "PauseStatusEnum": ["active", "resolved"],
     "ReportedEnum": ["running", "completed", "failed"],
 }
-"""Name → the enumeration, or its values; without it the document makes one of a digest."""
+"""Name → the enumeration, or its values; without an entry the document makes a name from a digest.
+"""

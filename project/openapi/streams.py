@@ -1,4 +1,4 @@
-"""What the document says of the streams, which are served beside Django, and of their events."""
+"""Describe the streams, which are served beside Django, and their events, for OpenAPI."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVENTS = {
     "`pause_id`",
     EventKind.LOG: "a line for people: `message`, `level`, `step`",
 }
-"""What each kind tells, and the names in its `data`."""
+"""Kind of event → its meaning, and the names in its `data`."""
 FRAMES = (
     "The events, until it ends. A frame's `event` is a kind, its `id` the event's `seq`, its "
     "`data` an `EventOut` as JSON. Beside them: `error` (its data is a problem document) where "
@@ -57,7 +57,7 @@ EVENT_STREAM = {
 def with_streams(
     result: dict[str, Any], generator: Any, request: Any, public: bool
 ) -> dict[str, Any]:
-    """Adds the streams, which no view serves, and the kinds of their events."""
+    """Add the streams, which no view serves, and the kinds of their events."""
     for route, _ in routing.streams():
         result["paths"]["/" + re.sub(r"<\w+:(\w+)>", r"{\1}", route)] = {"get": _stream(route)}
     result["paths"] = dict(sorted(result["paths"].items()))
@@ -73,8 +73,8 @@ def with_streams(
 
 
 def _kinds() -> dict[str, Any]:
-    told = "\n".join(f"* `{kind.value}` - {EVENTS[kind]}" for kind in EventKind)
-    return {"type": "string", "enum": EventKind.values, "description": told}
+    description = "\n".join(f"* `{kind.value}` - {EVENTS[kind]}" for kind in EventKind)
+    return {"type": "string", "enum": EventKind.values, "description": description}
 
 
 def _stream(route: str) -> dict[str, Any]:

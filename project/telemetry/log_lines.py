@@ -1,4 +1,4 @@
-"""How a process writes its log."""
+"""Set how a process writes its log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def settings(form: str, level: str) -> dict[str, Any]:
-    """Give Django's LOGGING for lines of a form, `line` or `json`, from a level on."""
+    """Give Django's LOGGING: lines in this form, `line` or `json`, from this level on."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

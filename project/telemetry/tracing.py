@@ -1,8 +1,9 @@
-"""Traces to a collector, by OpenTelemetry's protocol over HTTP.
+"""Send traces to a collector, by OpenTelemetry's protocol over HTTP.
 
-Its settings are OpenTelemetry's own (`OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`,
-`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …): its library reads them. Spans are sent by a thread
-of its own from a queue with an end; a collector that is away costs spans, and no step waits for it.
+The settings are OpenTelemetry's own (`OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`,
+`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …): its library reads them. A thread of the library
+sends the spans from a queue of limited length; while a collector is away, spans are lost, and no
+step waits for it.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 SERVICE = "waystation"
 SECONDS = 3
-"""What one attempt to send may take, where nothing says otherwise: the end of a process waits for
-the last one.
+"""How long one attempt to send may take, unless a setting says otherwise: the end of a process
+waits for the last attempt.
 """
 _processor: BatchSpanProcessor | None = None
 
 
 def begin(*, release: str) -> None:
-    """Make spans in this process, and send them.
+    """Make spans in this process from now on, and send them.
 
     Raises ImproperlyConfigured where the package is missing.
     """
@@ -63,6 +64,6 @@ def is_on() -> bool:
 
 
 def flush() -> None:
-    """Send the spans of this process that were not sent yet: for one that ends."""
+    """Send the spans that were not sent yet: for a process that ends."""
     if _processor is not None:
         _processor.force_flush()

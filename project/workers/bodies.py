@@ -1,5 +1,5 @@
-"""Body processes as this project has them: what they are forked with, and what of theirs only their
-worker's process can send.
+"""Set up body processes for this project: with what they are forked, and which of their messages
+only their worker's process can send.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runs.engine.body_processes.child import BodyProcess
 from runs.engine.dispatch import pool
 
 FLUSH_SECONDS = 1.0
-"""What the end of a body process waits for its last messages."""
+"""How long the end of a body process waits until its last messages are sent."""
 
 
 def begin() -> None:
@@ -31,16 +31,16 @@ def begin() -> None:
 
 
 def leave() -> None:
-    """Let the body processes of this process end that have no work, where they may have something
-    to send: else they end with their worker.
+    """Let those body processes of this process end that have no work, if they may have something
+    left to send. If not, they end with their worker.
     """
     if tracing.is_on() or errors.is_on():
         pool.leave()
 
 
 def _enter(process: BodyProcess) -> None:
-    """In a body process: hints go through its worker, and so does what an author's code sends over
-    the embedded default's queues, which are there.
+    """In a body process, send hints through its worker; and also the messages of an author's code
+    over the embedded default's queues, which are in the worker's memory.
     """
     live.relay = partial(process.say, "hint")
     if not settings.REDIS_URL:
@@ -48,6 +48,8 @@ def _enter(process: BodyProcess) -> None:
 
 
 def _leave() -> None:
-    """The process ends, and a collector that is away has kept no run from being done."""
+    """Send the last messages before the process ends. By now its run is done, so a collector that
+    is away delays no run.
+    """
     errors.flush(FLUSH_SECONDS)
     tracing.flush()

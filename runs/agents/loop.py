@@ -1,10 +1,10 @@
-"""One loop of an agent: a request to its model, and the calls that this wants made.
+"""Take one loop of an agent: a request to its model, and the calls that the model wants made.
 
 One loop is one execution of the step.
 
-What must not be done twice is recorded before what follows from it: the answer before its calls,
-each call's result when it is there. So a crash anywhere repeats neither a request nor a finished
-call. A question to a person is asked midway: the same execution goes on.
+Each result that must not be made twice is recorded before the work that follows from it: the answer
+before its calls, each call's result once it is there. So a crash anywhere repeats neither a request
+nor a finished call. A question to a person is asked midway: the same execution goes on.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ KEPT = "What was done so far is kept; a retry has the limit anew."
 CODES = {"total_tokens": "limit_tokens", "cost": "limit_cost", "seconds": "limit_seconds"}
 UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
 OF_THE_REQUEST = ("at", "thinking", "left_out", "ended")
-"""What a message for people has from the request that it came of."""
+"""Fields of a message for people that come from the request that it answers."""
 UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
 
 
 @dataclass
 class Loop:
-    """The loop at hand. `mind` and `messages` are what the state becomes."""
+    """The loop at hand. The next state is made of `mind` and `messages`."""
 
     agent: Agent
     state: State
@@ -45,14 +45,14 @@ class Loop:
     mind: AgentCheckpointState
     messages: list[Json]
     touched: bool = False
-    """Something was done in the workspace."""
+    """Whether something was done in the workspace."""
 
     @property
     def journal(self) -> Journal:
         return Journal(self.context, self.state)
 
     def take(self) -> Outcome:
-        """What this loop came to: the next one, a question, or the end of the turn."""
+        """Take the loop; give what follows: the next loop, a question, or the end of the turn."""
         if not memory.open_calls(self.mind):
             endings.check(self.mind.get("ended"), model=model.name_of(self.agent.model))
             self._request()
@@ -61,13 +61,13 @@ class Loop:
         response, wanted = self.mind["prompt_messages"][-1], memory.open_calls(self.mind)
         text = memory.text_of(response)
         if not wanted:
-            return self._answered(text)
+            return self._take_answer(text)
         results = {
             call["id"]: result
             for call in wanted
             if (result := self.mind["tool_cache"].get(call["id"])) is not None
         }
-        ready, asked, questions = self._sorted(
+        ready, asked, questions = self._sort_calls(
             [call for call in wanted if call["id"] not in results], results
         )
         self._check_calls(len(ready))
@@ -82,12 +82,10 @@ class Loop:
             return self._ask(questions[0], text)
         return self._go_on(wanted, results, text)
 
-    # The request
-
     def _request(self) -> None:
         _check_limits(self.agent, self.mind)
-        recorded = self.context.once("request", self._asked, tell=self._usage, optional=True)
-        if self.mind["current_loop"] == 1:  # later ones have it, also in a run that takes them up
+        recorded = self.context.once("request", self._ask_model, tell=self._usage, optional=True)
+        if self.mind["current_loop"] == 1:  # later loops have the prompt, also in another run
             self.messages = memory.upserted(
                 self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"])
             )
@@ -110,8 +108,8 @@ class Loop:
         )
 
     def _hear_in_part(self, recorded: Json, ended: Mapping[str, Any]) -> None:
-        """After an answer that is no whole one: what is kept of it, and whether and how the model
-        is asked to mend it. No call is made.
+        """Take an answer that is not whole: keep what can be kept of it, and note whether and how
+        the model is asked to mend it. No call of such an answer is made.
         """
         message, calls = endings.without_calls(recorded["message"])
         text = memory.text_of(message)
@@ -131,37 +129,37 @@ class Loop:
             self.mind = {**self.mind, "current_loop": self.mind["current_loop"] + 1}
         self.mind = {**self.mind, "ended": noted}
 
-    def _asked(self) -> Json:
+    def _ask_model(self) -> Json:
         left = _seconds_left(self.agent, self.mind)
         return Request(
             agent=self.agent,
             state=self.state,
             context=self.context,
             mind=self.mind,
-            tools=self._offered(),
+            tools=self._describe_tools(),
             seconds=left,
         ).answer()
 
-    def _offered(self) -> list[Mapping[str, Any]]:
-        """What the model is told of its tools."""
-        offered: list[Mapping[str, Any]] = [
+    def _describe_tools(self) -> list[Mapping[str, Any]]:
+        """Describe the tools to the model."""
+        descriptions: list[Mapping[str, Any]] = [
             tools.schema_of(registered) for registered in self.agent.registered
         ]
         if ASK_HUMAN in self.agent.tools:
-            offered.append(asking.TOLD)
+            descriptions.append(asking.TOLD)
         if self.agent.output_schema and self.agent.output_mode == "tool":
             description = "Give the final answer, once all is known."
-            offered.append(
+            descriptions.append(
                 {
                     "name": OUTPUT,
                     "description": description,
                     "parameters": schemas.for_others(self.agent.output_schema),
                 }
             )
-        return offered
+        return descriptions
 
     def _usage(self, recorded: Mapping[str, Any]) -> Told:
-        """The line of the log that tells what a request came to, and what is left."""
+        """Write the line of the log that tells what a request used, and what is left."""
         run, thread = (
             memory.plus(self.mind["usage"], recorded),
             memory.plus(self.mind["thread_usage"], recorded),
@@ -196,26 +194,24 @@ class Loop:
         usage = {"what": "usage", **own, **more, "limit": limit, "left": left}
         return "log", {"message": summary, "level": "warning" if ended else "info", **usage}
 
-    # The calls
-
-    def _sorted(
+    def _sort_calls(
         self, wanted: Sequence[Json], results: dict[str, Json]
     ) -> tuple[list[Ready], list[tuple[Call, Verdict]], list[tuple[Json, dict[str, Any]]]]:
-        """Calls that may be made, calls that a person is asked about, and questions.
+        """Sort calls: those that may be made, those that a person is asked about, and questions.
 
-        What became of all others is added to `results`.
+        The results of all others are added to `results`.
         """
         ready: list[Ready] = []
         asked: list[tuple[Call, Verdict]] = []
         questions: list[tuple[Json, dict[str, Any]]] = []
         for call in wanted:
             try:
-                self._sort(call, results, ready, asked, questions)
+                self._sort_call(call, results, ready, asked, questions)
             except tools.ToolFailed as error:
                 results[call["id"]] = self._note(call, journal.ended("failed", str(error)))
         return ready, asked, questions
 
-    def _sort(
+    def _sort_call(
         self,
         call: Json,
         results: dict[str, Json],
@@ -245,7 +241,7 @@ class Loop:
         tool = tools.find(call["tool"])
         arguments = tools.read_arguments(tool, call["arguments"])
         verdict = explain(tool, arguments, self.agent.approvals)
-        if tool.doubt is not None:  # who is asked anyway is told of it, too
+        if tool.doubt is not None:  # a person who is asked anyway is told of the doubt, too
             use = tools.ToolUse(context=self.context, call_id=call["id"], state=self.state)
             if why := tool.doubt(use):
                 verdict = Verdict(ask=True, why=why)
@@ -273,7 +269,7 @@ class Loop:
         return self.journal.note(*named, lambda: result, decision=decision)
 
     def _output(self, call: Json) -> Json:
-        """Whether the final answer fits its schema; what does not is told to the model."""
+        """Check the final answer against its schema; the model is told of faults."""
         if faults := schemas.validate_resume_payload(self.agent.output_schema, call["arguments"]):
             raise tools.ToolFailed(f"{UNFIT}{refusals.as_text(faults)[:2_000]}")
         return journal.ended("done", "Taken.")
@@ -288,15 +284,15 @@ class Loop:
             )
 
     def _enter_workspace(self, ready: Sequence[Ready]) -> None:
-        """The workspace as the last checkpoint has it: what a lost worker did in it since is done
-        again.
+        """Restore the workspace to the last checkpoint: what a lost worker did in it since then is
+        done again.
         """
         if any(call.tool.in_workspace for call in ready):
             self.context.workspace.restore()
             self.touched = True
 
     def _commit(self) -> Commit | None:
-        """What the loop changed in the workspace, committed."""
+        """Commit what the loop changed in the workspace."""
         if not self.touched:
             return None
         workspace = self.context.workspace
@@ -305,12 +301,10 @@ class Loop:
         workspace.commit(f"{self.context.step}: loop {self.mind['current_loop']}", paths)
         return workspace.snapshot()
 
-    # What comes of it
-
     def _remember(self, wanted: Sequence[Json], results: Mapping[str, Json], said: str) -> None:
-        """Note the loop's results, complete, for whoever goes on with it; and for people, cut."""
+        """Note the loop's results: complete for the worker that goes on, and cut for people."""
         self.mind = {**self.mind, "tool_cache": dict(results)}
-        shown = [_shown(call, results.get(call["id"])) for call in wanted]
+        shown = [_shown_call(call, results.get(call["id"])) for call in wanted]
         known = next(
             (message for message in self.messages if message["id"] == self._id("assistant")), {}
         )
@@ -321,16 +315,16 @@ class Loop:
         )
 
     def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
-        """The model asks a person."""
+        """Pause with the question that the model asks a person."""
         call, asked = question
         self.journal.start(call["id"], call["tool"], call["arguments"])
         self.mind = {**self.mind, "asked": call["id"]}
-        # an older answer is none to this question
+        # an older answer does not answer this question
         update = {**self._update(), "decided": {self.context.step: ""}}
         return replace(asking.a_question(asked, self.context, said, update), commit=self._commit())
 
     def _go_on(self, wanted: Sequence[Json], results: Mapping[str, Json], said: str) -> Outcome:
-        """The next loop; or the end, where the final answer was given."""
+        """Go on to the next loop, or to the end where the final answer was given."""
         made = sum(
             results[call["id"]]["status"] == "done" and call["tool"] not in {ASK_HUMAN, OUTPUT}
             for call in wanted
@@ -352,10 +346,10 @@ class Loop:
         _check_loops(self.mind)
         return Go(update=self._update(), to=self.context.step, commit=self._commit())
 
-    def _answered(self, said: str) -> Outcome:
-        """The model answered and wants nothing: the turn ends, if this is what was asked for.
+    def _take_answer(self, said: str) -> Outcome:
+        """Take an answer without calls: the turn ends, if the answer fits.
 
-        What was cut before it belongs to it.
+        The parts of the answer that were cut before belong to it.
         """
         said, self.mind = self.mind.get("so_far", "") + said, {**self.mind, "so_far": ""}
         if not self.agent.output_schema:
@@ -394,7 +388,7 @@ class Loop:
         return Go(update=update, report=report, commit=commit)
 
     def _update(self, *, run_id: str | None = None) -> Json:
-        """What joins the state. Whole values, so that it comes to the same under any reducer."""
+        """Make the update of the state: of whole values, so that every reducer gives the same."""
         step = self.context.step
         turn = self.context.run_id if run_id is None else run_id
         return {
@@ -418,22 +412,22 @@ class Loop:
         }
 
 
-def _shown(call: Json, result: Mapping[str, Any] | None) -> Json:
-    """A call as people read it: where a person changed the arguments, with those that were made."""
-    came = result or journal.ended("waiting", "")
-    made = {"arguments": came.get("arguments", call["arguments"])}
-    made |= {"was": came["was"]} if "was" in came else {}
-    outcome = {
-        "result": journal.shortened(came["result"]),
-        "status": came["status"],
-        "ms": came["ms"],
-        **({"decision": came["decision"]} if came.get("decision") else {}),
+def _shown_call(call: Json, result: Mapping[str, Any] | None) -> Json:
+    """Show a call to people: where a person changed the arguments, with the changed ones."""
+    outcome = result or journal.ended("waiting", "")
+    made = {"arguments": outcome.get("arguments", call["arguments"])}
+    made |= {"was": outcome["was"]} if "was" in outcome else {}
+    shown = {
+        "result": journal.shortened(outcome["result"]),
+        "status": outcome["status"],
+        "ms": outcome["ms"],
+        **({"decision": outcome["decision"]} if outcome.get("decision") else {}),
     }
-    return {"id": call["id"], "tool": call["tool"], **made, **outcome}
+    return {"id": call["id"], "tool": call["tool"], **made, **shown}
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is, also inside a block of code."""
+    """Read a text that is a JSON object, also inside a block of code; None where it is none."""
     bare = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
         value = json.loads(bare)
@@ -452,7 +446,7 @@ def _check_loops(mind: AgentCheckpointState) -> None:
 
 
 def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
-    """Raise StepFailed where no further request is covered."""
+    """Raise StepFailed where the limits allow no further request."""
     used, limits = mind["usage"], agent.limits
     _check_loops(mind)
     if limits.cost is not None and used["unpriced"]:
@@ -478,7 +472,7 @@ def _seconds_left(agent: Agent, mind: AgentCheckpointState) -> float:
 
 
 def _limits(agent: Agent) -> dict[str, float]:
-    """Those that there are. (`tokens` alone would be the name of a secret.)"""
+    """Give the limits that are set. (`tokens` alone would be redacted as the name of a secret.)"""
     named = {
         "total_tokens": agent.limits.tokens,
         "cost": agent.limits.cost,

@@ -1,5 +1,5 @@
-"""One request to a model: what it is given of the conversation, and once half of that, where the
-endpoint says that it is too long.
+"""Send one request to a model, with as much of the conversation as it takes; and once more with
+half of that, where the endpoint says that it is too long.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from runs.workflows import schemas, timing
 from runs.workflows.base import Context, State, StepFailed, Told
 
 HALVED = "halved"
-"""Key of the record that the endpoint found the conversation too long: whoever takes the loop up
-asks for less at once.
+"""Key of the record that the endpoint found the conversation too long: a worker that takes the loop
+up again gives less from the start.
 """
 THOUGHTS = 4_000
 """Characters of a model's thoughts that are kept beside its answer, for people."""
@@ -29,24 +29,24 @@ THOUGHTS = 4_000
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a loop asks its model."""
+    """The request of a loop to its model."""
 
     agent: Agent
     state: State
     context: Context
     mind: AgentCheckpointState
     tools: Sequence[Mapping[str, Any]]
-    """What the model is told of its tools."""
+    """The tools as they are described to the model."""
     seconds: float
     """How long the turn may still take."""
 
     def answer(self) -> Json:
-        """Ask the model; what is said comes over `Context.stream`.
+        """Ask the model; its text goes to `Context.stream` as it comes.
 
-        Gives what is recorded of the answer. Raises StepFailed.
+        Gives the record of the answer. Raises StepFailed.
         """
         began, at = time.monotonic(), timing.now().isoformat()
-        reply, given, room = self._asked_for_less(until=began + self.seconds)
+        reply, given, room = self._ask_within_room(until=began + self.seconds)
         ending = endings.of(reply.message)
         return {
             "message": memory.recorded(reply, self.context.key),
@@ -68,24 +68,26 @@ class Request:
             "ended": {"kind": ending.kind, "words": ending.words} if ending.kind else {},
         }
 
-    def _asked_for_less(self, *, until: float) -> tuple[Reply, Given, int]:
-        """The answer, what it was given for, and the room that was found to be left; 0 for what is
-        settled.
+    def _ask_within_room(self, *, until: float) -> tuple[Reply, Given, int]:
+        """Ask; where the endpoint finds the conversation too long, ask once more with half of it.
+
+        Gives the answer, the conversation that it was given for, and the room in tokens if it was
+        halved, now or before; else 0.
         """
         room = int(self.context.recorded([HALVED]).get(HALVED, {}).get("room", 0))
         while True:
-            given = self._given(room or self._settled)
+            given = self._given(room or self._usual_room)
             try:
                 return self._ask(given, until=until), given, room or self.mind.get("room", 0)
             except StepFailed as error:
                 if error.code != model.TOO_LONG:
                     raise
-                half = min(self._settled, self._size(given)) // 2
+                half = min(self._usual_room, self._size(given)) // 2
                 if room or list(self._given(half).messages) == list(given.messages):
                     raise self._too_long(given, halved=bool(room)) from error
                 room = int(
                     self.context.once(
-                        HALVED, partial(dict, room=half), tell=self._told, optional=True
+                        HALVED, partial(dict, room=half), tell=self._tell_halved, optional=True
                     )["room"]
                 )
 
@@ -96,7 +98,7 @@ class Request:
             if endpoint.credential
             else ""
         )
-        asked = model.ModelRequest(
+        request = model.ModelRequest(
             messages=given.messages,
             instructions=self._instructions,
             tools=self.tools,
@@ -107,7 +109,7 @@ class Request:
         context = self.context
         return model.ask(
             endpoint,
-            asked,
+            request,
             model.Listener(
                 say=context.stream, think=context.think, check=context.check, until=until
             ),
@@ -119,28 +121,28 @@ class Request:
         return templating.filled(self.agent.instructions, self.state, self.context)
 
     @property
-    def _settled(self) -> int:
-        """About how many tokens may be given, of which earlier loops of this turn may have found
-        that they are fewer.
+    def _usual_room(self) -> int:
+        """About how many tokens may be given: fewer where an earlier loop of this turn found that
+        the endpoint takes fewer.
         """
         return self.mind.get("room", 0) or self.agent.history or model.server().history
 
     @property
-    def _besides(self) -> int:
-        """Tokens of what is always given."""
+    def _always_given(self) -> int:
+        """Tokens of the instructions and tools, which are always given."""
         return window.size_of(self._instructions) + window.size_of(list(self.tools))
 
     def _given(self, room: int) -> Given:
         return window.given(
             self.mind["prompt_messages"],
             newest=self.mind["history_offset"],
-            room=max(0, room - self._besides),
+            room=max(0, room - self._always_given),
         )
 
     def _size(self, given: Given) -> int:
-        return self._besides + sum(map(window.size_of, given.messages))
+        return self._always_given + sum(map(window.size_of, given.messages))
 
-    def _told(self, recorded: Mapping[str, Any]) -> Told:
+    def _tell_halved(self, recorded: Mapping[str, Any]) -> Told:
         message = (
             "The conversation is too long for the model, so it is asked again with about "
             f"{recorded['room']:,} tokens of it."
@@ -168,8 +170,8 @@ class Request:
 
 
 def in_words(left_out: Mapping[str, Any]) -> str:
-    """What a model was not given, such as "12 earlier messages were not given to the model."; ""
-    for nothing.
+    """Say what a model was not given, such as "12 earlier messages were not given to the model.";
+    "" for nothing.
     """
     messages, results = left_out.get("messages", 0), left_out.get("results", 0)
     sentences = []

@@ -1,4 +1,4 @@
-"""How a template becomes a definition: its steps with everything filled in, under a digest."""
+"""Freeze a template into a definition: its steps with everything filled in, under a digest."""
 
 from __future__ import annotations
 
@@ -22,34 +22,26 @@ from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
-
-
 RESERVED = {"approve", "revise", "cancel"}
-
-
+"""Answers that every question may have, so no choice is called so."""
 CHOICE_KEYS = {"name", "label", "to"}
-
-
 STEP_KEYS = frozenset({
     "name", "step_type", "step_template_slug", "pause_after", "pause_phase", "revise_to", "choices",
     "max_revisions",
     *step_options.SCHEMA["properties"],
 })  # fmt: skip
-"""All that a step of a template may say.
-
-A key that is misspelt would be a rule that nobody keeps.
+"""All keys of a template's step: a misspelt key, if it were allowed, would be a rule that nothing
+keeps.
 """
 
 
 def setting(name: str) -> Any:
-    """What operators settled, for what steps say of themselves
-    (`runs.workflows.registry.ServerSide`).
-    """
+    """Read a setting of the operators, for `runs.workflows.registry.ServerSide`."""
     return getattr(settings, name)
 
 
 def frozen(template: Template, *, kinds: Kinds | None = None) -> dict[str, Any]:
-    """What a definition of the template holds."""
+    """Make the content of the template's definition."""
     steps = freeze_steps(template.steps, kinds=kinds)
     content: dict[str, Any] = {
         "template": template.slug,
@@ -67,8 +59,8 @@ def frozen(template: Template, *, kinds: Kinds | None = None) -> dict[str, Any]:
 
 
 def below(above: Definition, digest: str) -> Definition | None:
-    """The definition of that digest among those of the child runs that a definition's steps may
-    start: of all sub-steps, or of one.
+    """Find the definition of that digest among those of the child runs that a definition's steps
+    may start: of all sub-steps of a step, or of one.
 
     Call inside a transaction.
     """
@@ -77,42 +69,42 @@ def below(above: Definition, digest: str) -> Definition | None:
         for steps in [subs, *([sub] for sub in subs)] if subs else ():
             content = {**above.content, "steps": steps}
             if codec.digest(codec.encode(content)) == digest:
-                facts = {
+                values = {
                     "template_slug": above.template_slug,
                     "template_version": above.template_version,
                     "content": content,
                 }
-                return Definition.objects.get_or_create(digest=digest, defaults=facts)[0]
+                return Definition.objects.get_or_create(digest=digest, defaults=values)[0]
     return None
 
 
-_frozen = Prepared(lambda digest: Definition.objects.filter(pk=digest), str)
+_stored_definition = Prepared(lambda digest: Definition.objects.filter(pk=digest), str)
 
 
 def freeze(template: Template, *, kinds: Kinds | None = None) -> Definition:
-    """The template with its current step templates, under the digest of that content.
+    """Save the template with its current step templates, under the digest of that content.
 
     Call inside a transaction. Raises NotReady.
     """
     content = frozen(template, kinds=kinds)
     registry.require(content["steps"], setting)
     digest = codec.digest(codec.encode(content))
-    if found := _frozen.get(digest):
-        return found[0]
-    facts = {
+    if stored := _stored_definition.get(digest):
+        return stored[0]
+    values = {
         "template_slug": template.slug,
         "template_version": template.version,
         "content": content,
     }
-    return Definition.objects.get_or_create(digest=digest, defaults=facts)[0]
+    return Definition.objects.get_or_create(digest=digest, defaults=values)[0]
 
 
 def freeze_steps(
     steps: Any, *, inside: tuple[str, ...] = (), kinds: Kinds | None = None
 ) -> list[FrozenStep]:
-    """A template's steps with everything filled in; raises TemplateInvalid.
+    """Fill in everything that a template's steps leave out; raises TemplateInvalid.
 
-    `inside` names the step templates they are sub-steps of.
+    `inside` names the step templates of which the steps are sub-steps.
     """
     kinds = kinds or Kinds()
     if len(inside) > settings.WAYSTATION_GATHER_DEPTH:
@@ -133,16 +125,16 @@ def freeze_steps(
     for position, step in enumerate(steps):
         taken = {other["name"] for other in frozen}
         frozen.append(_freeze_step(step, position, taken=taken, inside=inside, kinds=kinds))
-    _check_ways(frozen)
+    _check_answers(frozen)
     _check_approvals_wanted(frozen)
     _check_targets(frozen)
     return frozen
 
 
 def _check_targets(steps: Sequence[FrozenStep]) -> None:
-    """Raise TemplateInvalid where the code of a step names another one that is there but for its
-    spelling: it could only fail. What looks like no step of this template may be meant for another
-    one that uses the step.
+    """Raise TemplateInvalid where the code of a step names another step with a misspelt name: it
+    could only fail. A name that is like none of this template's may be meant for another template
+    that uses the same code.
     """
     known = {step["name"] for step in steps}
     for position, step in enumerate(steps):
@@ -189,7 +181,7 @@ def _check_approvals_wanted(steps: Sequence[FrozenStep]) -> None:
 
 
 def approvals_wanted(step: FrozenStep) -> Sequence[ApprovalWanted]:
-    """The approvals that the code of a step requires by name; none of code that is not here."""
+    """List the approvals that the code of a step requires by name; none if the code is missing."""
     try:
         function = find(step["function"], step.get("function_version", 1))
     except UnknownStep:
@@ -216,7 +208,7 @@ def _freeze_step(
     slug = str(step.get("step_template_slug") or "")
     kind = kinds.of(step)
     if kind is None and not slug and step_type:
-        raise refused(f"steps.{position}.step_type", _no_usual(step_type))
+        raise refused(f"steps.{position}.step_type", _missing_usual_text(step_type))
     if kind is None:
         known = StepTemplate.objects.order_by("slug").values_list("slug", flat=True).distinct()
         raise refused(
@@ -250,9 +242,9 @@ def _freeze_step(
         "max_revisions": rounds,
     }
     if (version := registry.latest_version(kind.function)) > 1:
-        frozen["function_version"] = version  # said only where there is more than one
+        frozen["function_version"] = version  # never 1, so that older digests stay
     with refusing(f"steps.{position}."):
-        # just the keys that policies may have
+        # it gives only keys that a FrozenStep may have
         frozen.update(step_options.freeze(step))  # type: ignore[typeddict-item]
     if policy := registry.traits_of(kind.function).on_change:
         frozen.setdefault("on_change", policy)
@@ -266,7 +258,7 @@ def _freeze_step(
     return frozen
 
 
-def _no_usual(step_type: str) -> str:
+def _missing_usual_text(step_type: str) -> str:
     known = (
         StepTemplate.objects.filter(slug__startswith="standard-")
         .values_list("slug", flat=True)
@@ -281,8 +273,8 @@ def _no_usual(step_type: str) -> str:
 
 
 def fingerprint_of(name: str) -> str:
-    """What the step function of that name does; "" where this code has no such step any more: the
-    run says so when it gets there.
+    """Give the fingerprint of the step function of that name; "" where the code has no such step
+    any more: the run says so when it reaches the step.
     """
     try:
         return fingerprint(find(name))
@@ -313,11 +305,11 @@ def _choice(given: Mapping[str, Any]) -> Choice:
         "to": str(given["to"]),
     }
     if given.get("approves"):
-        choice["approves"] = True  # said only where it is so: older digests stay
+        choice["approves"] = True  # never False, so that older digests stay
     return choice
 
 
-def _check_ways(steps: Sequence[FrozenStep]) -> None:
+def _check_answers(steps: Sequence[FrozenStep]) -> None:
     names = {step["name"] for step in steps}
     for position, step in enumerate(steps):
         place = f"steps.{position}"

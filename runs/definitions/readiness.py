@@ -1,11 +1,11 @@
-"""Whether work by a template can be done on this server: what the pages that offer templates say,
-and orders are refused with.
+"""Check whether this server can do the work of a template: pages that offer templates say so, and
+orders are refused with the reason.
 
-Only what is certain to fail counts: no library, no key, nobody who writes code, no graph of that
-name, no repository that may be reached. A step says all of it again when it comes to it, since
-settings change while work waits. Web servers look on behalf of workers, so all processes have the
-same packages and settings; environment variables that operators allow as credentials are the
-workers' own.
+Only faults that are certain count: no library, no key, no program that writes code, no graph of
+that name, no repository that may be reached. A step checks all of it again when its turn comes,
+since settings change while work waits. Web servers check on behalf of workers, so all processes
+must have the same packages and settings; only environment variables that operators allow as
+credentials are looked up by the workers themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runs.workflows.code import extras
 from runs.workflows.registry import Lack, NotReady, UnknownStep, find, traits_of
 
 DEEP = 20
-"""Sub-steps inside sub-steps that are looked at; WAYSTATION_GATHER_DEPTH is less."""
+"""How many levels of sub-steps are checked; WAYSTATION_GATHER_DEPTH is less."""
 
 
 class CannotRun(Exception):
@@ -51,16 +51,14 @@ class CannotRun(Exception):
 
 
 def lacking(templates: Iterable[Template], *, by: AbstractBaseUser) -> dict[str, CannotRun]:
-    """Slug → what a person's order by it would be refused with, of those templates that cannot run
-    here.
-    """
+    """Find the templates that cannot run here: slug → the refusal of an order by this person."""
     here = as_seen_by(by)
     refusals = {template.slug: here.why_not(template) for template in templates}
     return {slug: refusal for slug, refusal in refusals.items() if refusal is not None}
 
 
 def as_seen_by(by: AbstractBaseUser) -> ServerAbilities:
-    """This server for the orders that a person may make, for a team or without."""
+    """Give this server's abilities for the orders that a person may make, for a team or without."""
     return ServerAbilities(
         by.groups.values_list("pk", flat=True) if isinstance(by, PermissionsMixin) else []
     )
@@ -74,15 +72,15 @@ def require(template: Template, *, team: int | None, kinds: Kinds) -> None:
 
 
 class ServerAbilities:
-    """What there is here, read once for all templates of a list."""
+    """The keys and step templates of this server, read once for all templates of a list."""
 
     def __init__(self, teams: Iterable[int], kinds: Kinds | None = None) -> None:
         self._teams = teams
         self._given = kinds
 
     def why_not(self, template: Template) -> CannotRun | None:
-        """What an order by this template is refused with; None where it can run."""
-        if not (lacks := list(dict.fromkeys(self._of(template)))):
+        """Give the refusal of an order by this template; None where it can run."""
+        if not (lacks := list(dict.fromkeys(self._lacks_of_template(template)))):
             return None
         message = " ".join(text if text.endswith(".") else f"{text}." for _, text in lacks)
         return CannotRun(lacks[0][0], template.slug, message)
@@ -95,16 +93,16 @@ class ServerAbilities:
     def _keys(self) -> set[str]:
         return {*credentials.names(self._teams), *settings.WAYSTATION_CREDENTIALS_FROM_ENV}
 
-    def _of(self, template: Template) -> Iterator[Lack]:
+    def _lacks_of_template(self, template: Template) -> Iterator[Lack]:
         if template.needs_repository and not any_repository():
             message = (
                 "Nothing can be worked on: no folder of WAYSTATION_REPOSITORIES is there, and "
                 "WAYSTATION_GIT_HOSTS names no host."
             )
             yield "no_repository_allowed", message
-        yield from self._of_steps(template.steps, DEEP)
+        yield from self._lacks_of_steps(template.steps, DEEP)
 
-    def _of_steps(self, steps: Iterable[Mapping[str, Any]], deep: int) -> Iterator[Lack]:
+    def _lacks_of_steps(self, steps: Iterable[Mapping[str, Any]], deep: int) -> Iterator[Lack]:
         steps = list(steps) if deep else []
         self._kinds.learn(steps)
         for step in steps:
@@ -113,10 +111,10 @@ class ServerAbilities:
                 named = str(step.get("step_template_slug") or step.get("step_type") or "")
                 yield "template_invalid", f"There is no step template {named!r} any more"
             else:
-                yield from self._of_kind(kind)
-                yield from self._of_steps(kind.sub_steps, deep - 1)
+                yield from self._lacks_of_kind(kind)
+                yield from self._lacks_of_steps(kind.sub_steps, deep - 1)
 
-    def _of_kind(self, kind: StepTemplate) -> Iterator[Lack]:
+    def _lacks_of_kind(self, kind: StepTemplate) -> Iterator[Lack]:
         traits = traits_of(kind.function)
         config = traits.server.completed(kind.config, setting)
         try:
@@ -134,12 +132,14 @@ class ServerAbilities:
                 ("not_installed", warning)
                 for warning in extras.warnings_of([about], default=default.model)
             )
-            yield from self._of_keys(
-                list(_within(config)) or ([default] if traits.asks_servers_model else []), config
+            yield from self._lacks_of_keys(
+                list(_models_in(config)) or ([default] if traits.asks_servers_model else []), config
             )
             yield from (("unknown_tool", str(error)) for error in _unknown_tools(config))
 
-    def _of_keys(self, asked: Iterable[ModelEndpoint], config: Mapping[str, Any]) -> Iterator[Lack]:
+    def _lacks_of_keys(
+        self, asked: Iterable[ModelEndpoint], config: Mapping[str, Any]
+    ) -> Iterator[Lack]:
         names = list(config.get("credentials", {}).values())
         for key in asked:
             if key.credential:
@@ -156,13 +156,13 @@ class ServerAbilities:
 
 
 def any_repository() -> bool:
-    """Whether there is any place on this server's list that a repository could be at."""
+    """Whether this server's lists name any place where a repository could be."""
     remote = settings.WAYSTATION_GIT_SCHEMES and settings.WAYSTATION_GIT_HOSTS
     return bool(remote) or any(Path(folder).is_dir() for folder in settings.WAYSTATION_REPOSITORIES)
 
 
-def _within(value: Any) -> Iterator[ModelEndpoint]:
-    """The models that a configuration names, at any depth: some executors hold another's."""
+def _models_in(value: Any) -> Iterator[ModelEndpoint]:
+    """Find the models that a configuration names, at any depth: some executors hold another one."""
     if isinstance(value, Mapping):
         if isinstance(value.get("model"), str):
             named = {
@@ -170,7 +170,7 @@ def _within(value: Any) -> Iterator[ModelEndpoint]:
             }
             yield ModelEndpoint(**named)
         for inner in value.values():
-            yield from _within(inner)
+            yield from _models_in(inner)
 
 
 def _unknown_tools(config: Mapping[str, Any]) -> Iterator[tools.UnknownTool]:

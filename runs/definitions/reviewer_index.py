@@ -1,5 +1,6 @@
-"""Who answers by a step's `review` rules, as rows: a person's questions are looked for on every
-page, and rules are text. And whether anybody could, where a question narrowed them.
+"""Keep the reviewers that a step's `review` rules name as rows: every page looks for a person's
+questions, and a query cannot read rules. Check, too, that somebody can answer where a question
+narrowed the rules of its step.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from runs.workflows.reviews.review import Actors, Review
 
 
 def keep(review: Review) -> str | None:
-    """The key of the panel of these rules, which is written if it is new; None where they leave it
-    at the usual.
+    """Give the key of the panel of these rules, and write the panel if it is new; None where the
+    rules ask for nothing unusual.
 
     Call inside a transaction.
     """
@@ -75,12 +76,12 @@ def _named(stage: int, actors: Actors) -> Iterator[tuple[int, str, str]]:
 
 
 LISTED = 1_000
-"""Names among which a near one is looked for."""
+"""How many known names are searched for one that is like an unknown name."""
 
 
 def check_narrowed(run: Run, review: Mapping[str, Any]) -> None:
-    """Raise StepFailed where the rules of a question name somebody whom nobody is, somebody whom
-    the rules of its step do not name, or fewer people than must approve.
+    """Raise StepFailed where the rules of a question name a person or group that does not exist, a
+    person whom the rules of its step do not name, or fewer people than must approve.
     """
     named = review.get("reviewers", {})
     if not any(named.values()):
@@ -90,8 +91,8 @@ def check_narrowed(run: Run, review: Mapping[str, Any]) -> None:
     _check_known("person with an active account", users, people, NAME)
     _check_known("group", groups, Group.objects.all(), "name")
     if within := review.get("within"):
-        theirs = set(people.filter(_among(within)).values_list(NAME, flat=True))
-        if others := sorted(users - theirs):
+        allowed = set(people.filter(_among(within)).values_list(NAME, flat=True))
+        if others := sorted(users - allowed):
             raise _refused(f"{others[0]!r} is not among the reviewers that its template names.")
         people = people.filter(_among(within))
     able = people.filter(_among(named))
@@ -103,7 +104,9 @@ def check_narrowed(run: Run, review: Mapping[str, Any]) -> None:
 
 
 def _among(actors: Mapping[str, Any]) -> Q:
-    """Of the people that rules name: each such condition looks at all groups of a person."""
+    """Match the people that rules name. With two such conditions a person may match each by another
+    group.
+    """
     members = User.objects.filter(groups__name__in=actors.get("groups", []))
     return called(*actors.get("users", [])) | Q(pk__in=members.values("pk"))
 
@@ -116,8 +119,8 @@ def _askers(run: Run) -> set[int]:
 
 def _check_known(noun: str, names: set[str], rows: QuerySet[Any], field: str) -> None:
     known = rows.values_list(field, flat=True)
-    there = set(known.filter(**{f"{field}__in": names})) if names else names
-    for name in sorted(names - there):
+    existing = set(known.filter(**{f"{field}__in": names})) if names else names
+    for name in sorted(names - existing):
         raise _refused(refusals.unknown(noun, name, known.order_by("pk")[:LISTED]))
 
 

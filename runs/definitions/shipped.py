@@ -1,5 +1,5 @@
-"""The workflows of this server: the modules that register its steps, and the templates that these
-bring along.
+"""Load the workflows of this server: import the modules that register its steps, and save the
+templates that these modules declare.
 
 The extensions and `WAYSTATION_WORKFLOWS` name modules. Importing one registers its step functions
 (`runs.workflows.registry.step`). It declares workflows (`runs.workflows.workflow`), or says the
@@ -35,7 +35,7 @@ from runs.workflows.sub_workflow import SUB_STEPS
 logger = logging.getLogger(__name__)
 
 TRIES = 10
-"""How often a version is tried that other hosts save at the same moment."""
+"""How often saving a version is tried while other hosts save theirs at the same moment."""
 
 BUILT_IN = (
     "runs.workflows.deliver",
@@ -47,8 +47,8 @@ BUILT_IN = (
 
 
 def register() -> None:
-    """Make the step functions known: those of the core, of the installed extensions, and of the
-    modules that the setting names.
+    """Register the step functions of the core, of the installed extensions, and of the modules that
+    the setting names.
     """
     for name in (*BUILT_IN, *(name for each in extension.installed() for name in each.steps)):
         import_module(name)
@@ -63,26 +63,27 @@ def load(replace: Collection[str] = ()) -> list[Template]:
     """Save what the modules declare, each in a transaction of its own, and give the templates.
 
     Args:
-        replace: slugs of workflows whose versions that people saved give way to the code's.
+        replace: slugs of workflows where the code's version replaces one that a person saved.
     Raises:
         TemplatesRefused: some could not be saved; all others were.
     """
-    kinds, found = loading.declared(loading.modules())
+    kinds, workflows = loading.declared(loading.modules())
     refused = [
         *_publish(StepTemplate, kinds, templates.edit_step_template, replace),
-        *_publish(Template, found, templates.edit_template, replace),
+        *_publish(Template, workflows, templates.edit_template, replace),
     ]
     if refused:
         raise TemplatesRefused(" ".join(refused))
-    slugs = [one.slug for one in found]
-    current = {one.slug: one for one in Template.objects.current().filter(slug__in=slugs)}
+    slugs = [declaration.slug for declaration in workflows]
+    templates_now = Template.objects.current().filter(slug__in=slugs)
+    current = {template.slug: template for template in templates_now}
     return [current[slug] for slug in slugs]
 
 
 def load_at_start() -> None:
-    """Save what the modules declare, for processes that serve: as `load_or_say`.
+    """Save what the modules declare, as `load_or_say`, for processes that serve.
 
-    It has a thread of its own, so that no connection stays open and an event loop may run.
+    A thread of its own does it, so that no connection stays open and an event loop may run.
     """
 
     def work() -> None:
@@ -97,9 +98,9 @@ def load_at_start() -> None:
 
 
 def load_or_say() -> None:
-    """Save what the modules declare; what cannot be saved stops nobody.
+    """Save what the modules declare; a template that cannot be saved stops nothing.
 
-    The version before stays current, and the log says why.
+    Its previous version stays current, and the log says why.
     """
     try:
         load()
@@ -113,10 +114,10 @@ def load_or_say() -> None:
 
 
 def outdated(shown: Iterable[Template | StepTemplate]) -> dict[str, str]:
-    """The templates, or step templates, that a person changed and whose declaration has changed
-    since: slug → where the declaration stands.
+    """Find the templates, or step templates, that a person changed and whose declaration has
+    changed since: slug → where the declaration stands.
     """
-    edited = {one.slug: type(one) for one in shown if not one.declared}
+    edited = {row.slug: type(row) for row in shown if not row.declared}
     if not edited:
         return {}
     model = next(iter(edited.values()))
@@ -128,15 +129,15 @@ def outdated(shown: Iterable[Template | StepTemplate]) -> dict[str, str]:
         .values_list("slug", "declared")
     )
     return {
-        one.slug: one.place
-        for one in _declarations(model)
-        if one.slug in bases and bases[one.slug] != one.digest
+        declaration.slug: declaration.place
+        for declaration in _declarations(model)
+        if declaration.slug in bases and bases[declaration.slug] != declaration.digest
     }
 
 
 def _declarations(model: type[Template] | type[StepTemplate]) -> list[Declared]:
-    kinds, found = loading.declared(loading.modules())
-    return found if model is Template else kinds
+    kinds, workflows = loading.declared(loading.modules())
+    return workflows if model is Template else kinds
 
 
 class NothingNewer(Exception):
@@ -146,14 +147,17 @@ class NothingNewer(Exception):
 
 
 def waiting(row: Template | StepTemplate) -> Declared | None:
-    """The declaration that waits behind a version that a person saved; None where none does."""
+    """Find the declaration that waits behind a version that a person saved; None if none does."""
     if row.slug not in outdated([row]):
         return None
-    return next((one for one in _declarations(type(row)) if one.slug == row.slug), None)
+    return next(
+        (declaration for declaration in _declarations(type(row)) if declaration.slug == row.slug),
+        None,
+    )
 
 
 def fields_declared(row: Template | StepTemplate, one: Declared) -> dict[str, Any]:
-    """What the declaration would make of the current version, by its fields."""
+    """Give the fields that the current version would have if the declaration were taken over."""
     if isinstance(row, Template):
         fields: dict[str, Any] = json.loads(
             codec.encode(templates.checked(row.slug, None, one.fields))
@@ -168,15 +172,15 @@ def take_over(row: Kind, *, after: int) -> Kind:
 
     Raises NothingNewer where none waits, and as `edit_template`.
     """
-    one = waiting(row)
-    if one is None:
+    declaration = waiting(row)
+    if declaration is None:
         raise NothingNewer(
             f"The code declares no newer version of {row.slug}, so nothing was saved."
         )
     save: Callable[..., Kind] = (
         templates.edit_template if isinstance(row, Template) else templates.edit_step_template
     )
-    return save(row.slug, after=after, declared=one.digest, **one.fields)
+    return save(row.slug, after=after, declared=declaration.digest, **declaration.fields)
 
 
 def _publish(
@@ -185,25 +189,27 @@ def _publish(
     save: Callable[..., Kind],
     replace: Collection[str],
 ) -> Iterator[str]:
-    """Save those that are new; give, in words, those that could not be saved."""
-    for one in declared:
-        owner = one.workflow.slug if one.workflow is not None else one.slug
+    """Save the declarations that are new; for each that could not be saved, give a sentence."""
+    for declaration in declared:
+        owner = declaration.workflow.slug if declaration.workflow is not None else declaration.slug
         for attempt in range(TRIES):
             try:
-                if _is_new(model, one, replaced=not {one.slug, owner}.isdisjoint(replace)):
-                    save(one.slug, declared=one.digest, **one.fields)
+                if _is_new(
+                    model, declaration, replaced=not {declaration.slug, owner}.isdisjoint(replace)
+                ):
+                    save(declaration.slug, declared=declaration.digest, **declaration.fields)
             except TemplateInvalid as error:
                 if "version" in error.errors and attempt + 1 < TRIES:
-                    continue  # another host saved one at the same moment: perhaps this very one
+                    continue  # another host saved a version just now, perhaps of this declaration
                 yield from (
-                    f"{one.place_of(field)}: {one.slug}, {field}: {' '.join(texts)}"
+                    f"{declaration.place_of(field)}: {declaration.slug}, {field}: {' '.join(texts)}"
                     for field, texts in error.errors.items()
                 )
             break
 
 
 def _is_new(model: type[Kind], one: Declared, *, replaced: bool) -> bool:
-    """Whether the declaration is another one than the last that was saved, and no person's version
+    """Whether the declaration differs from the last that was saved, and no version of a person
     stands in its way.
     """
     manager: Manager[Kind] = model._default_manager
@@ -218,13 +224,13 @@ def _is_new(model: type[Kind], one: Declared, *, replaced: bool) -> bool:
     last = versions.exclude(declared="").first()
     if last is not None:
         return False
-    # saved by a release that did not note this
+    # saved by a release that did not note the declaration's digest
     if isinstance(newest, StepTemplate):
         return newest.function != one.fields.get("function", SUB_STEPS) or _same(newest, one)
     if newest.created_by_id is None:
         return True
     base = Template.objects.filter(slug=one.slug, created_by=None).order_by("-version").first()
-    if base is not None:  # what the person changed was this, as far as anybody knows
+    if base is not None:  # as far as anybody knows, the person changed this version
         Template.objects.filter(pk=base.pk).update(declared=one.digest)
     return False
 

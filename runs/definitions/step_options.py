@@ -1,5 +1,5 @@
-"""What a template step may say about failing, time, skipping, looping, stops, workers and
-reviewers; checked when the template is saved.
+"""Check the options of a template's step, when the template is saved: failing, time, skipping,
+looping, stops, workers and reviewers.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class PolicyInvalid(FieldRefused):
 
 
 def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
-    """The step's policies with everything filled in; only those it names. Raises PolicyInvalid."""
+    """Fill in the options that a step names, and give only those. Raises PolicyInvalid."""
     named = {name: step[name] for name in SCHEMA["properties"] if name in step}
     for error in Draft202012Validator(SCHEMA).iter_errors(named):
         raise PolicyInvalid(
@@ -137,15 +137,15 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     if named.get("queue", "steps") not in settings.WAYSTATION_QUEUES:
         raise PolicyInvalid("queue", f"One of {', '.join(settings.WAYSTATION_QUEUES)}.")
     if named.get("required_inputs"):
-        named["required_inputs"] = _wanted(named["required_inputs"])
+        named["required_inputs"] = _checked_inputs(named["required_inputs"])
     if named.get("review"):
-        named["review"] = _reviewed(named["review"])
+        named["review"] = _checked_review(named["review"])
         _check_silence(named)
         _check_stages(named)
-    if asked := named.pop("question", "").strip():
-        named["question"] = asked
-    if said := named.pop("may_pass", "").strip():  # "" is in no digest
-        named["may_pass"] = said
+    if question := named.pop("question", "").strip():
+        named["question"] = question
+    if reason := named.pop("may_pass", "").strip():  # an empty one is left out of the digest
+        named["may_pass"] = reason
         _check_pass(named)
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
@@ -160,7 +160,7 @@ def _check_pass(step: Mapping[str, Any]) -> None:
 
 
 def check_reducers(rules: Any) -> None:
-    """`{state key: reducer}`; raises PolicyInvalid."""
+    """Check a template's reducers, `{state key: reducer}`; raises PolicyInvalid."""
     if not isinstance(rules, dict) or not all(
         isinstance(name, str) and name in REDUCERS for name in rules.values()
     ):
@@ -169,14 +169,14 @@ def check_reducers(rules: Any) -> None:
         )
 
 
-def _wanted(schema: Any) -> dict[str, Any]:
+def _checked_inputs(schema: Any) -> dict[str, Any]:
     try:
         return schemas.check_inputs(schema)
     except schemas.SchemaRefused as error:
         raise PolicyInvalid("required_inputs", str(error)) from error
 
 
-def _reviewed(rules: Any) -> Review:
+def _checked_review(rules: Any) -> Review:
     try:
         return review_rules.check(rules, calendars())
     except review_rules.ReviewInvalid as error:
@@ -184,7 +184,7 @@ def _reviewed(rules: Any) -> Review:
 
 
 def calendars() -> dict[str, Calendar]:
-    """Those that a deadline may name."""
+    """Read the calendars that a deadline may name."""
     return {name: read(given) for name, given in settings.WAYSTATION_CALENDARS.items()}
 
 
@@ -225,7 +225,7 @@ RETENTION = {
 
 
 def check_keeping(values: Mapping[str, Any]) -> None:
-    """A template's `frequency`, `retention` and `size_budget`, where it names them; raises
+    """Check a template's `frequency`, `retention` and `size_budget`, where it names them; raises
     PolicyInvalid.
     """
     if values.get("frequency", Frequency.STEP) not in Frequency.values:

@@ -1,7 +1,4 @@
-"""What would ask?
-
-For operators: whether a person is asked about a tool's call, by which rule, and why.
-"""
+"""Tell operators whether a person would be asked about a tool's call, by which rule, and why."""
 
 from __future__ import annotations
 
@@ -36,9 +33,7 @@ class CallInvalid(Exception):
 
 @dataclass(frozen=True)
 class AgentStep:
-    """An agent's step of a template as it stands: which tools it has, and by which rules it
-    asks.
-    """
+    """An agent's step of a current template: which tools it has, and by which rules it asks."""
 
     template: str
     step: str
@@ -52,7 +47,7 @@ class AgentStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """What becomes of a call."""
+    """What would become of a call."""
 
     tool: Tool
     offered: bool
@@ -61,7 +56,7 @@ class Explained:
 
 
 def places() -> list[AgentStep]:
-    """Every agent's step of the templates as they stand; those that cannot be frozen are left
+    """List the agents' steps of all current templates; a template that cannot be frozen is left
     out.
     """
     return [
@@ -72,8 +67,8 @@ def places() -> list[AgentStep]:
 
 
 def place(template: str, step: str) -> AgentStep:
-    """One of them; raises TemplateNotFound, and CallInvalid where there is no such step."""
-    place_found = next(
+    """Find an agent's step; raises TemplateNotFound, or CallInvalid where no such step is."""
+    found = next(
         (
             agent_step
             for agent_step in _places_of(templates.current(template))
@@ -81,11 +76,11 @@ def place(template: str, step: str) -> AgentStep:
         ),
         None,
     )
-    if place_found is None:
+    if found is None:
         raise CallInvalid(
             {"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]}
         )
-    return place_found
+    return found
 
 
 def _places_of(template: Template) -> Iterator[AgentStep]:
@@ -120,11 +115,11 @@ def explain(
     at: AgentStep | None = None,
     rules: Sequence[ApprovalRule] = (),
 ) -> Explained:
-    """What becomes of a call with these arguments: by the rules of a step, or by `rules` where none
-    is named.
+    """Tell what would become of a call with these arguments: by the rules of the step `at`, or by
+    `rules` where there is none.
 
-    Raises ToolNotFound, and CallInvalid where the tool would not take the arguments: such a call is
-    told to the model and asks nobody.
+    Raises ToolNotFound, and CallInvalid where the tool would not take the arguments: then the model
+    is told so, and nobody is asked.
     """
     try:
         tool = tools.find(name)

@@ -1,4 +1,4 @@
-"""Whether files of the workflows that are loaded have changed, for a server that is tried out."""
+"""Watch the files of the loaded workflows for changes, on a server that is being tried out."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from runs.definitions import loading
 from runs.definitions.loading import Declared
 
 SECONDS = 60.0
-"""What loading changed files may take, until they count as broken."""
+"""How long loading the changed files may take, before they count as broken."""
 Seen = dict[Path, tuple[int, int]]
+"""File → when it was changed, in nanoseconds, and how many bytes it has."""
 
 
 def authors() -> list[Declared]:
-    """The workflows that no extension brings along."""
-    return [one for one in loading.declared(loading.modules())[1] if _is_authors(one.file)]
+    """List the workflows that no extension brings along."""
+    workflows = loading.declared(loading.modules())[1]
+    return [workflow for workflow in workflows if _is_authors(workflow.file)]
 
 
 def _is_authors(file: Path) -> bool:
-    """Whether a file is no extension's: those change with a new version alone."""
-    return not any(file.is_relative_to(one.path) for one in extension.installed())
+    """Whether a file is not an extension's: an extension's change with a new version only."""
+    return not any(file.is_relative_to(known.path) for known in extension.installed())
 
 
 def groups() -> set[str]:
-    """Groups of people that the review rules of the authors' workflows name."""
-    kinds, found = loading.declared(loading.modules())
-    mine = [one.fields for one in (*kinds, *found) if _is_authors(one.file)]
-    return set(_named(mine, within=False))
+    """Find the groups of people that the review rules of the authors' workflows name."""
+    kinds, workflows = loading.declared(loading.modules())
+    fields = [each.fields for each in (*kinds, *workflows) if _is_authors(each.file)]
+    return set(_named(fields, within=False))
 
 
 def _named(part: Any, *, within: bool) -> Iterator[str]:
-    """Names of groups in a declaration; `within` review rules."""
+    """Find the names of groups in a part of a declaration; `within`: it lies in review rules."""
     if isinstance(part, Mapping):
         for key, value in part.items():
             if within and key == "groups":
@@ -50,18 +52,18 @@ def _named(part: Any, *, within: bool) -> Iterator[str]:
 
 
 def look() -> Seen:
-    """When each file of the authors' was changed, and how long it is."""
-    found: Seen = {}
+    """Read when each of the authors' files was changed, and its size."""
+    seen: Seen = {}
     for root in dict.fromkeys(_roots()):
         for path in [root] if root.is_file() else root.rglob("*.py"):
             if path.name.startswith("test_"):
                 continue
             try:
-                about = path.stat()
+                status = path.stat()
             except OSError:  # it has gone meanwhile
                 continue
-            found[path] = (about.st_mtime_ns, about.st_size)
-    return found
+            seen[path] = (status.st_mtime_ns, status.st_size)
+    return seen
 
 
 def _roots() -> Iterator[Path]:
@@ -73,9 +75,9 @@ def _roots() -> Iterator[Path]:
 
 
 def broken() -> str:
-    """What keeps the files as they are now from being loaded; "" where nothing does.
+    """Say why the files as they are now cannot be loaded; "" where they can be.
 
-    A process of its own finds out, so that this one keeps what it has.
+    Another process tries to load them, so that this one keeps the workflows that it has.
     """
     command = [sys.executable, "manage.py", "load_templates", "--check"]
     process = subprocess.Popen(
@@ -86,11 +88,11 @@ def broken() -> str:
         text=True,
     )
     try:
-        _, told = process.communicate(timeout=SECONDS)
+        _, errors = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        _, told = process.communicate()
+        _, errors = process.communicate()
     if process.returncode == 0:
         return ""
-    words = (told.strip().splitlines() or ["The check of the new files ended without a word."])[-1]
-    return words.removeprefix("Waystation cannot start: ")
+    lines = errors.strip().splitlines() or ["The check of the new files ended without a word."]
+    return lines[-1].removeprefix("Waystation cannot start: ")

@@ -1,5 +1,5 @@
-"""The loop a worker runs: claim, then step after step until the run pauses, ends, or its time slice
-is over.
+"""Advance a run in a worker: claim it, then take step after step until the run pauses or ends, or
+its time slice is over.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from runs.workflows.sequence import FrozenStep
 logger = logging.getLogger(__name__)
 
 UNRECORDABLE = (ArithmeticError, AttributeError, DataError, LookupError, TypeError, ValueError)
-"""Errors of writing down an answer that lie in the answer; those of the database, of disks and of
-networks are other ones.
+"""Errors of recording an answer whose cause is the answer; the database, disks and networks raise
+other ones.
 """
 LONGEST_DELAY = 86_400.0
-"""Seconds that somebody who refused may put a retry off."""
+"""Seconds by which a service that refused a call may put the retry off, at most."""
 
 
 class Then(Enum):
@@ -72,14 +72,15 @@ class Then(Enum):
 
 
 def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
-    """Take steps of a run for about `budget` seconds; gives the runs that want a message now, each
-    with the queue it is for.
+    """Take steps of a run for about `budget` seconds; give the runs that need a message now, each
+    with its queue.
 
-    That is the run itself where it has more to do, the child runs it has started, the parent whose
-    last child it was. None of them where another worker has it: being told twice is normal.
+    Those are the run itself where it has more to do, the child runs that it started, and the parent
+    whose last child it was. None of them where another worker has the run: a message that comes
+    twice is normal.
     """
     ends, wake = time.monotonic() + budget, []
-    while (held := _stretch(run_id, ends=ends)) is not None:
+    while (held := _claim_and_work(run_id, ends=ends)) is not None:
         wake += held.progress.wake
         passed = held.progress.passed
         if not passed:
@@ -95,7 +96,7 @@ def _may_stay(ends: float) -> bool:
     return time.monotonic() < ends and not (stopping() or body_process.is_spoiled())
 
 
-def _stretch(run_id: uuid.UUID, *, ends: float) -> ClaimedRun | None:
+def _claim_and_work(run_id: uuid.UUID, *, ends: float) -> ClaimedRun | None:
     """Take steps of a run until it waits, ends or its time slice is over; None where it may not be
     claimed.
     """
@@ -135,7 +136,7 @@ def _work(held: ClaimedRun, *, ends: float) -> None:
 
 
 _claimable = Prepared(
-    # whether its template has limits is asked with it: without them a claim costs no more
+    # the query also asks whether the template has limits: without them a claim costs no more
     lambda run_id: (
         Run.objects.select_related("thread__head", "work_order__repository")
         .annotate(
@@ -148,13 +149,15 @@ _claimable = Prepared(
 
 
 def _read(run_id: uuid.UUID) -> ClaimedRun | None:
-    """A run that may be claimed, as it stands; None where it does not wait for a worker."""
+    """Read a run that may be claimed; None where it does not wait for a worker."""
     run = next(iter(_claimable.get(run_id)), None)
     return None if run is None else _as_claimed(run, epoch=run.epoch + 1)
 
 
 def held(run_id: uuid.UUID, epoch: int) -> ClaimedRun | None:
-    """A run as the claim of that epoch left it, without its state; None where it is another's."""
+    """Read a run as the claim of that epoch left it, without its state; None where another claim
+    holds it.
+    """
     run = (
         Run.objects.held(run_id, epoch)
         .select_related("thread__head", "work_order__repository")
@@ -178,7 +181,7 @@ def _as_claimed(run: Run, *, epoch: int) -> ClaimedRun:
 
 
 def _take_step(held: ClaimedRun, *, ends: float) -> Then:
-    """Run one step, or join its child runs, and record what it answered."""
+    """Take one step, in a span where traces are on."""
     progress = held.progress
     if spans.tracing is None or progress.trace is None:
         return _do_step(held, ends=ends)
@@ -197,7 +200,7 @@ def _do_step(held: ClaimedRun, *, ends: float) -> Then:
         return Then.NOTHING
     try:
         if not isinstance(outcome, Exception):
-            return _record(held, outcome, stay=_stays(held, outcome, ends))
+            return _record(held, outcome, stay=_stays_for_next(held, outcome, ends))
     except (
         codec.NotJson,
         reducers.MergeFailed,
@@ -209,7 +212,7 @@ def _do_step(held: ClaimedRun, *, ends: float) -> Then:
         record.fail(held, error)
         return Then.NOTHING
     except UNRECORDABLE as error:
-        # the same answer would come from each worker that takes the run back
+        # each worker that took the run up again would get the same answer
         logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
         record.fail(held, results.unrecordable(error))
         return Then.NOTHING
@@ -218,7 +221,7 @@ def _do_step(held: ClaimedRun, *, ends: float) -> Then:
 
 
 def step_failed(held: ClaimedRun, error: Exception) -> None:
-    """Try again later where the step's policy says so; else the run ends."""
+    """Try again later where the step's policy says so; else end the run as failed."""
     step = next((step for step in held.steps if step["name"] == held.progress.at), None)
     retry = step.get("retry") if step and not held.progress.joining else None
     tries = held.progress.counts["attempts"] + 1
@@ -232,16 +235,16 @@ def step_failed(held: ClaimedRun, error: Exception) -> None:
         record.fail(held, error)
 
 
-def _frozen(held: ClaimedRun) -> FrozenStep:
+def _step_at_hand(held: ClaimedRun) -> FrozenStep:
     return sequence.named(held.steps, held.progress.at)
 
 
 def _outcome(held: ClaimedRun) -> Result | Exception:
-    """What the step at hand answers: asked of a person first where the run says so, passed over
-    where its condition holds.
+    """Give the answer of the step at hand: a stop before it where the run asks for one, a skip
+    where the step's condition holds, else what the step's function answers.
     """
     try:
-        step = _frozen(held)
+        step = _step_at_hand(held)
         if (
             interruptions.asks_before(held.run, step)
             and held.progress.metadata.get("cleared") != step["name"]
@@ -256,28 +259,28 @@ def _outcome(held: ClaimedRun) -> Result | Exception:
             loop_num(held.progress.head, step["name"]),
             before=held.progress.metadata.get("loops_before", {}),
         )
-    # a definition that cannot be followed ends its run, with words
+    # a definition that cannot be followed ends its run, and the run says why
     except (sequence.UnknownName, StepFailed, ValueError) as error:
         return error
     return _call(held, step)
 
 
 def _must_ask(held: ClaimedRun, step: FrozenStep) -> bool:
-    """Whether a condition passes over nothing here: a person edited the state that it looks at, and
+    """Whether the step may not be skipped: a person edited the state that its condition reads, and
     the step has review rules.
     """
     return bool(held.progress.metadata.get(approvals.EDITED)) and is_reviewed(step)
 
 
 def _join(held: ClaimedRun) -> Result | Exception | None:
-    """What the step came to whose child runs have ended, as `_outcome`; None where they were taken
-    up again.
+    """Give the answer of a step whose child runs have ended, as `_outcome`; None where child runs
+    were taken up again.
     """
     try:
         joined = children.join(held)
         if joined is None:
             return None
-        step = _frozen(held)
+        step = _step_at_hand(held)
         outcome = results.parse(held, _conclude(held, step, joined))
         return interruptions.after(held.run, step, outcome)
     except (*record.KNOWN, sequence.UnknownName) as error:
@@ -285,7 +288,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
 
 
 def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
-    """The step's outcome, or the error it ended with. No transaction is open here."""
+    """Call the step; give its outcome, or the error it ended with. No transaction is open here."""
     try:
         with body_process.watched(), opening.open_context(held, step) as opened:
             function = find(step["function"], step.get("function_version", 1))
@@ -297,7 +300,7 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
         raise
     except Exception as error:  # the one place: whatever a step raises ends in its run's record
         if outages.is_trouble(error):
-            raise  # of the engine's own database, in `context.log` and the like: no step has failed
+            raise  # the engine's own database failed, in `context.log` or the like, and no step did
         _log_failure(held, step, error)
         return error
 
@@ -308,8 +311,8 @@ def _conclude(held: ClaimedRun, step: FrozenStep, outcome: Outcome) -> Outcome:
 
 
 def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
-    """The traceback quotes what was raised, so of a run that was given secrets it goes to the
-    server's log as scrubbed text; it is kept for operators, scrubbed as well.
+    """Log the error, and keep its traceback for operators. A traceback quotes what was raised, so
+    both are scrubbed of the secrets that the run was given.
     """
     if spans.tracing is not None:
         spans.tracing.fail(type(error).__name__)
@@ -321,9 +324,9 @@ def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
     tracebacks.keep(held.run, step["name"], text)
 
 
-def _stays(held: ClaimedRun, outcome: Result, ends: float) -> bool:
-    """Whether this worker goes on with the step that an answer leads to: it has time left, serves
-    its queue, and has its code.
+def _stays_for_next(held: ClaimedRun, outcome: Result, ends: float) -> bool:
+    """Whether this worker goes on with the step that an answer leads to: the worker has time left,
+    serves the step's queue, and has its code.
     """
     if not isinstance(outcome, Go) or not _may_stay(ends):
         return False
@@ -337,14 +340,14 @@ def _stays(held: ClaimedRun, outcome: Result, ends: float) -> bool:
 def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> Then:
     if spans.tracing is not None:
         asks = isinstance(outcome, CheckedAsk)
-        name = "question" if asks else type(outcome).__name__.lower()  # the words of the wire
+        name = "question" if asks else type(outcome).__name__.lower()  # the names in traces
         spans.tracing.note("waystation.step.outcome", name)
     match outcome:
         case Go():
             try:
                 record.go(held, outcome, stay=stay)
             except record.Suspended as wish:
-                record.ask(held, interruptions.suspended(_frozen(held), outcome, by=wish.by))
+                record.ask(held, interruptions.suspended(_step_at_hand(held), outcome, by=wish.by))
             else:
                 return Then.NEXT_STEP if stay else Then.ANOTHER_TASK
         case Sleep():
@@ -352,9 +355,9 @@ def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> Then:
                 record.sleep(held, outcome)
             except record.Suspended as wish:
                 go = Go(update=outcome.update, to=outcome.to, commit=outcome.commit)
-                record.ask(held, interruptions.suspended(_frozen(held), go, by=wish.by))
+                record.ask(held, interruptions.suspended(_step_at_hand(held), go, by=wish.by))
         case Gather():
-            children.start(held, _frozen(held), outcome)
+            children.start(held, _step_at_hand(held), outcome)
         case CheckedAsk():
             record.ask(held, outcome)
         case Done():

@@ -1,14 +1,13 @@
-"""What a person approved, looked up when it counts, and checked again before something is done for
-it.
+"""Look up what people approved when it counts, and again before an effect that needs the approval.
 
-A checkpoint's metadata holds, by step, the id of the decision on what that step asked last:
-`approved: {step: "dec_…"}`; "" says that there was one which does not count any more. It is a name
-and no verdict: what was answered, by which rules and for what, is in the rows that
-`WAYSTATION_DECISIONS` reads, and whether that is for this run, `flaw` says.
+A checkpoint's metadata holds, by step, the id of the decision on the step's last question:
+`approved: {step: "dec_…"}`; "" says that there was a decision which does not count any more. The id
+is a name and no verdict: the rows that `WAYSTATION_DECISIONS` reads hold the answer, its rules and
+what it was given for, and `flaw` says whether the decision counts for this run.
 
-Whoever edits a state behind an answer, or names a place to begin at, takes what was approved away
-(`dropped`); `runs.services.forks.terms` decides when. From then on the metadata says `edited`: then
-nothing is passed over that has review rules, nor taken for what asks nobody.
+A person who edits a state behind an answer, or names a place to begin at, takes the approvals away
+(`dropped`); `runs.services.forks.terms` decides when. From then on the metadata says `edited`: a
+step with review rules is then never passed over, and never counts as a step that asks nobody.
 """
 
 from __future__ import annotations
@@ -34,15 +33,17 @@ from runs.workflows.reviews import rules as review_rules
 from runs.workflows.sequence import FrozenStep
 
 KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
-"""Metadata: decisions by step, what is material of a question, steps that were passed over, whether
-a person edited what came before, and
-which decisions a step relied on, with the digest of what it was to do."""
+"""Keys of metadata: decisions by step; the digest of a question's material; steps that were passed
+over; whether a person edited the state before; and the decisions that a step relied on, each with
+the digest of what the step was to do.
+"""
 APPROVES, UNASKED = "approves", "unasked"
-"""Metadata: of a question, its answers that are approvals beside `approve`; and the steps about
-which a step went on without an approval, since its template does not ask there."""
+"""Keys of metadata: the answers to a question that are approvals beside `approve`; and the steps
+whose approval a step went on without, since its template does not ask there.
+"""
 ABOVE = "above"
-"""What EDITED is in a child run whose parent's state was edited before it began; else it is
-True.
+"""The value of EDITED in a child run whose parent's state was edited before the child began; else
+the value is True.
 """
 UNAPPROVED_EFFECT = "unapproved_effect"
 PREFIX = "dec"
@@ -51,7 +52,7 @@ ATTEMPTS = 1_000
 
 
 class Progress(Protocol):
-    """`runs.engine.context.claimed_run.Progress`, as far as approvals are about it."""
+    """The part of `runs.engine.context.claimed_run.Progress` that approvals need."""
 
     approved: Mapping[str, DecisionRecord]
     metadata: Mapping[str, Any]
@@ -63,8 +64,8 @@ class Progress(Protocol):
 
 
 class Claimed(Protocol):
-    """A run while a worker holds it, as far as approvals are about it
-    (`runs.engine.context.claimed_run.ClaimedRun`).
+    """The part of a run that a worker holds (`runs.engine.context.claimed_run.ClaimedRun`) that
+    approvals need.
     """
 
     @property
@@ -76,17 +77,17 @@ class Claimed(Protocol):
 
 
 def digest_of(material: Any) -> str:
-    """Raises codec.NotJson."""
+    """Make the digest of what an answer is for. Raises codec.NotJson."""
     codec.check(material, "material")
     return codec.digest(codec.encode(material))
 
 
 def material_of(pause: Pause, *, edited: str = "") -> str:
-    """The digest of what an answer is for; where the content itself was that, of the text as
-    `edited`.
+    """Give the digest of what an answer is for; of the text as `edited`, where the answer is for
+    the question's content itself.
 
-    It is what the step named, or else the whole state in which it asked. "" where the question's
-    digest does not cover what was named.
+    The answer is for the material that the step named, or else for the whole state in which the
+    step asked. "" where the question's digest does not cover the named material.
     """
     named = pause.checkpoint.metadata.get(MATERIAL)
     if named is None:
@@ -100,11 +101,13 @@ def material_of(pause: Pause, *, edited: str = "") -> str:
 
 
 def named(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Step → id of the decision that its approval is; "" for one that does not count any more."""
+    """Read the decisions by step: step → id of the decision, "" for one that does not count any
+    more.
+    """
     records = metadata.get(KEY, {})
     if not isinstance(records, Mapping):
         return {}
-    # until version 0.1 it was a record of its own; what it said is not believed
+    # until version 0.1 the metadata held the whole decision; only the id in it is believed
     return {
         step: str(record.get("decision", "") if isinstance(record, Mapping) else record)
         for step, record in records.items()
@@ -114,7 +117,7 @@ def named(metadata: Mapping[str, Any]) -> dict[str, str]:
 def asking(
     metadata: Mapping[str, Any], step: str, material: Any, *, approves: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What the checkpoint of a question records: an earlier approval of the step holds no more."""
+    """Give what the checkpoint of a question records: the step's earlier approval holds no more."""
     before = named(metadata)
     left = (
         {KEY: {name: earlier for name, earlier in before.items() if name != step}} if before else {}
@@ -127,15 +130,15 @@ def asking(
 
 
 def approving(pause: Pause) -> frozenset[str]:
-    """The answers to a question that are approvals."""
+    """List the answers to a question that are approvals."""
     return frozenset({sequence.APPROVE, *pause.checkpoint.metadata.get(APPROVES, ())})
 
 
 def answered(pause: Pause, action: str, decision_id: str, *, external: str = "") -> dict[str, Any]:
-    """What the checkpoint of an answer records, where that lets the run go on.
+    """Give what the checkpoint of an answer records, where the answer lets the run go on.
 
-    Of an `external` address see `counts`. An answer by other rules than those of the frozen step,
-    as another engine's question has them, approves nothing that a run does (`flaw`).
+    `external`: see `counts`. An answer by other rules than the frozen step's, as to another
+    engine's question, approves nothing that a run does (`flaw`).
     """
     before = named(pause.checkpoint.metadata)
     asked_by = _rules(pause.run.frozen.steps, pause.step)
@@ -148,30 +151,30 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
     ):
         return {KEY: {**before, pause.step: decision_id}}
     if before and asks_for_approval:
-        # of steps with one function it asked last, and an earlier approval holds no more
+        # this step asked last of the steps with its function: an earlier approval holds no more
         return {KEY: {**before, pause.step: ""}}
     return {KEY: before} if before else {}
 
 
 def counts(rules: Mapping[str, Any], external: str) -> bool:
-    """Whether who answered without an account gave a verdict: where the rules name the address.
+    """Whether an answer without an account is a verdict: it is where the rules name the address.
 
-    Else it is data: a step, or who asked for
-    the work, chose the address."""
+    Else it is data: a step, or the person who asked for the work, chose the address.
+    """
     return not external or external_reviewers.counts(rules, external)
 
 
 def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dict[str, Any]:
-    """What comes along of approvals behind an edit, in place of KEY and SKIPPED: that they do not
-    count any more.
+    """Give what stands in place of KEY and SKIPPED behind an edit: earlier approvals do not count
+    any more.
     """
     gone = dict.fromkeys(named(metadata), "") if same_definition else {}
     return {EDITED: True, **({KEY: gone} if gone else {})}
 
 
 def look_up(run: Run, head: Checkpoint, names: Mapping[str, str]) -> dict[str, DecisionRecord]:
-    """Those of the decisions that are named by step which count for a run that stands behind
-    `head`, a checkpoint that was written.
+    """Find those decisions in `names` (step → id) that count for a run whose last written
+    checkpoint is `head`.
     """
     keys = {step: key for step, name in names.items() if (key := _key(name)) is not None}
     if not keys:
@@ -189,8 +192,8 @@ def _key(name: str) -> uuid.UUID | None:
 
 
 def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
-    """Why a decision is no approval of what `step` came to, for a run that stands behind `head`; ""
-    where it is one.
+    """Say why a decision is no approval of the result of `step`, for a run whose last checkpoint is
+    `head`; "" where it is one.
     """
     rules = _rules(run.frozen.steps, step)
     if record.step != step or rules is None:
@@ -214,9 +217,7 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
 
 
 def _unfounded(record: DecisionRecord, step: FrozenStep) -> str:
-    """Why the rules that a question was asked by do not say that it is decided so; "" where they
-    do.
-    """
+    """Say why the rules of a question do not lead to this decision; "" where they do."""
     rules = record.review
     if rules.get("step_up") and not record.proven:
         return "it was approved without a second factor"
@@ -243,9 +244,9 @@ def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
 
 def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
     """Whether a run goes on from an answer: its own, or one of a run that it retries or forks, with
-    the state as that left it.
+    the state as that run left it.
 
-    The checkpoints of one run follow one another, so those of the run itself need no look.
+    The checkpoints of one run follow one another, so an answer of the run itself needs no check.
     """
     if record.thread_id != run.thread_id:
         return False
@@ -263,8 +264,8 @@ def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
 
 
 def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
-    """The runs from `first` to `run`, each a retry or a fork of the one before, with their
-    definitions; None where there is no such way.
+    """Find the runs from `first` to `run`, each a retry or a fork of the one before, with their
+    definitions; None where they are not connected so.
     """
     attempts = {run.pk: run.definition_id}
     at = Run.objects.filter(pk=run.pk)
@@ -284,9 +285,9 @@ def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
 
 
 def _edited(later: lineage.ChainLink, earlier: lineage.ChainLink) -> bool:
-    """Whether a run began with another state than it goes on from.
+    """Whether a run began with another state than that of the checkpoint before it.
 
-    Where retention dropped what lay between, nobody can say.
+    Where retention dropped checkpoints between the two, nobody can say, and this says no.
     """
     begins = (
         later.run_id != earlier.run_id
@@ -297,9 +298,9 @@ def _edited(later: lineage.ChainLink, earlier: lineage.ChainLink) -> bool:
 
 
 def settle(run: Run, head: Checkpoint) -> tuple[dict[str, DecisionRecord], dict[str, str]]:
-    """Look up what the head of a run names as approved, once when it is claimed.
+    """Look up the decisions that the head of a run names, once when the run is claimed.
 
-    Gives what counts, and what stands under KEY from here on: "" for what does not.
+    Gives the decisions that count, and the value of KEY from here on: "" for those that do not.
     """
     names = named(head.metadata)
     approved = look_up(run, head, names)
@@ -309,7 +310,7 @@ def settle(run: Run, head: Checkpoint) -> tuple[dict[str, DecisionRecord], dict[
 def given(
     approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]
 ) -> dict[str, Approval]:
-    """The answers by step, and by the name of its function too."""
+    """Give the approvals by the name of each step, and by the name of its function, too."""
     approvals: dict[str, Approval] = {}
     for step in steps:
         if (record := approved.get(step["name"])) is not None:
@@ -325,9 +326,9 @@ def given(
 
 
 def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
-    """What people decided of the tool calls that a step asked about last: call's id → decision.
+    """Give people's decisions on the tool calls that a step asked about last: call's id → decision.
 
-    What a state says of that is nothing.
+    They come from the decision's record; what the state says about them does not count.
     """
     record = held.progress.approved.get(step)
     if record is None or not record.calls:
@@ -342,17 +343,17 @@ def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
 def require(
     held: Claimed, of: str | Step, material: Any = None, *, at: str = "", optional: bool = False
 ) -> None:
-    """See `runs.workflows.base.RequireApproval`. `at` is the step that wants to know."""
+    """See `runs.workflows.base.RequireApproval`. `at` is the step that requires the approval."""
     wanted = digest_of(material) if material is not None else ""
     steps = _pausing_before(held.steps, at) if of == "" else _steps_of(held.steps, of)
     metadata, names = held.progress.metadata, named(held.progress.metadata)
-    if of == "":  # the last of them that was not passed over
+    if of == "":  # the last step before `at` that pauses and was not passed over
         left = [step for step in steps if not _passed_over(metadata, step)]
         steps = [step for step in left if step["name"] in names][-1:] or left
     asked = {step["name"]: names[step["name"]] for step in steps if step["name"] in names}
     if not asked:
         return _without_answer(held, of, steps, optional=optional)
-    # again, though it was at the claim: an effect follows
+    # looked up again, though it was at the claim: an effect follows
     approved = look_up(held.run, held.progress.written[0], asked)
     title = next(step["title"] for step in reversed(steps) if step["name"] in asked)
     if len(approved) < len(asked):
@@ -390,7 +391,7 @@ NOBODY = uuid.UUID(int=0)
 
 
 def _steps_of(steps: Sequence[FrozenStep], of: str | Step) -> list[FrozenStep]:
-    """The steps of that name or function. Raises StepFailed where there is none."""
+    """Find the steps of that name or function. Raises StepFailed where no step is known by it."""
     name = _name_of(of)
     found = [step for step in steps if name in (step["name"], step["function"])]
     if found:
@@ -413,9 +414,7 @@ def _name_of(of: str | Step) -> str:
 def _without_answer(
     held: Claimed, of: str | Step, steps: Sequence[FrozenStep], *, optional: bool
 ) -> None:
-    """Go on where the template asks nobody and the step says that this is all right; else raise
-    StepFailed.
-    """
+    """Go on where the template asks nobody and the step said `optional`; else raise StepFailed."""
     metadata = held.progress.metadata
     edited = metadata.get(EDITED) and any(map(review_rules.is_reviewed, steps))
     asks = [step for step in steps if step["pause_after"] and not _passed_over(metadata, step)]
@@ -449,14 +448,14 @@ def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
 
 
 def is_behind_review(steps: Sequence[FrozenStep], at: str) -> bool:
-    """Whether a step stands behind one that the template has reviewed."""
+    """Whether a step comes after one whose result the template has reviewed."""
     names = [step["name"] for step in steps]
     before = steps[: names.index(at)] if at in names else steps
     return any(step["pause_after"] or step.get("may_pass") for step in before)
 
 
 def unapproved_effect(key: str) -> dict[str, Any]:
-    """The line of the log about an effect behind a review whose step relied on no decision."""
+    """Write the log's line about an effect behind a review whose step relied on no decision."""
     return {
         "message": f"{key!r} was done behind a review, and its step relied on no decision: call "
         "`context.require_approval` before it, or say `optional=True`.",
@@ -466,7 +465,7 @@ def unapproved_effect(key: str) -> dict[str, Any]:
 
 
 def _passed_over(metadata: Mapping[str, Any], step: FrozenStep) -> bool:
-    """Whether a step was skipped by its own condition, of a state that no person edited: then there
-    was nothing to approve.
+    """Whether a step was skipped by its own condition, on a state that no person edited: then there
+    is nothing to approve.
     """
     return not metadata.get(EDITED) and step["name"] in metadata.get(SKIPPED, ())

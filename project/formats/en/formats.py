@@ -1,4 +1,4 @@
-"""The style of `checkpoints.text.dates`; what people type is understood as before."""
+"""Show English dates in the style of `checkpoints.text.dates`; input is read as Django reads it."""
 
 from checkpoints.text.dates import ENGLISH
 

@@ -1,9 +1,9 @@
-"""How a model's answer ended where it is no whole answer: cut at its length, refused, filtered, or
+"""Tell how a model's answer ended that is not whole: cut at its length, refused, filtered, or
 empty. No such answer ends a turn well.
 
-A cut answer is continued and an empty one asked for again, a few times; then, and for a refusal or
-a filter at once, the run fails. What was said is kept in the conversation. A call that stands in
-such an answer is never made: its arguments may be half of what was meant.
+The model is asked to go on with a cut answer, and asked again after an empty one, a few times;
+then, and for a refusal or a filter at once, the run fails. The text of such an answer is kept in
+the conversation. A call in it is never made: its arguments may be half of what the model meant.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RAW = {
     "guardrail_intervened": FILTER,
     "error": BROKEN,
 }
-"""Endings by the words of endpoints that do not keep to OpenAI's."""
+"""Endings by the words of endpoints that do not use OpenAI's."""
 LONGEST = 1_000
 """Characters of a refusal's words that are kept."""
 CONTINUE = (
@@ -50,25 +50,25 @@ class Ending:
 
     kind: str = ""
     words: str = ""
-    """What the model or its endpoint says of it."""
+    """The words of the model or its endpoint about it."""
 
 
 class Ended(TypedDict):
-    """The last answer was no whole one: part of what an agent knows between two loops."""
+    """An ending that an agent remembers between two loops: its last answer was not whole."""
 
     kind: str
     words: str
     times: int
-    """In a row."""
+    """How many answers in a row ended so."""
     final: bool
-    """Another request does not mend it: the run fails before the next one.
+    """Whether the run fails before the next request, since it would not mend the answer.
 
     Another run may ask again.
     """
 
 
 def of(message: Mapping[str, Any]) -> Ending:
-    """How a model's message ended, as pydantic-ai writes it down."""
+    """Tell how a model's message ended, from the message as pydantic-ai writes it down."""
     details = message.get("provider_details") or {}
     kind = RAW.get(str(details.get("finish_reason")).lower()) or str(
         message.get("finish_reason") or ""
@@ -86,11 +86,11 @@ def of(message: Mapping[str, Any]) -> Ending:
 
 
 def noted(before: Ended | None, told: Mapping[str, Any] | None, *, mendable: bool) -> Ended | None:
-    """What is noted after an answer; None after a whole one.
+    """Make the note after an answer; None after a whole one.
 
     Args:
-        before: what was noted after the answer before it.
-        told: its ending, as it was recorded.
+        before: the note after the previous answer.
+        told: the ending of this answer, as it was recorded.
         mendable: there is a loop left, and something to go on from.
     """
     if not told:
@@ -106,9 +106,7 @@ def noted(before: Ended | None, told: Mapping[str, Any] | None, *, mendable: boo
 
 
 def check(ended: Ended | None, *, model: str) -> None:
-    """Raise StepFailed where the last answer was no whole one and another request is not to mend
-    it.
-    """
+    """Raise StepFailed where the last answer was not whole and no other request may mend it."""
     if ended and ended["final"]:
         raise StepFailed(
             f"The model {model} {_why(ended)} What was done so far is kept.",
@@ -147,7 +145,7 @@ def _why(ended: Ended) -> str:
 
 
 def in_words(kind: str) -> str:
-    """For people, beside the answer; "" for a whole one, and for what is no kind of ending."""
+    """Tell people about the ending, beside the answer; "" for a whole one or an unknown kind."""
     return {
         LENGTH: "The answer was cut at the model's length limit.",
         REFUSAL: "The model refused to answer.",
@@ -157,7 +155,7 @@ def in_words(kind: str) -> str:
 
 
 def without_calls(message: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
-    """A message without its calls, and the tools that it wanted to call."""
+    """Give a message without its calls, and the names of the tools that it wanted to call."""
     calls = [
         str(part["tool_name"]) for part in message["parts"] if part["part_kind"] == "tool-call"
     ]

@@ -25,7 +25,7 @@ CONNECT_SECONDS = 10.0
 
 @asynccontextmanager
 async def opened(endpoint: ModelEndpoint, key: str) -> AsyncIterator[Model]:
-    """Give the model, with a connection that lasts as long as this."""
+    """Give the model, with a connection that lasts as long as this context."""
     if endpoint.model == SCRIPTED:
         from pydantic_ai.models.function import FunctionModel
 
@@ -56,7 +56,7 @@ async def opened(endpoint: ModelEndpoint, key: str) -> AsyncIterator[Model]:
 
 
 def _place_of(endpoint: ModelEndpoint) -> tuple[str, str]:
-    """The host of an endpoint that a template names, and the address to connect to, looked up once.
+    """Look up, once, the host of an endpoint that a template names and the address to connect to.
 
     Raises StepFailed.
     """
@@ -75,8 +75,8 @@ def _place_of(endpoint: ModelEndpoint) -> tuple[str, str]:
 
 
 def _pinned(host: str, address: str) -> Any:
-    """A transport that connects to the address that was checked, and to nothing else: a name that
-    answers otherwise changes nothing.
+    """Make a transport that connects to the checked address only: if the name leads to another
+    address later, that changes nothing.
     """
     import httpx2
 
@@ -86,7 +86,7 @@ def _pinned(host: str, address: str) -> Any:
                 raise httpx2.ConnectError(
                     "a request to another host than the endpoint's is not made", request=request
                 )
-            # TLS still asks for the name
+            # TLS still checks the certificate for the name
             request.extensions = {**request.extensions, "sni_hostname": host}
             request.url = request.url.copy_with(host=address)
             return await super().handle_async_request(request)
@@ -96,7 +96,7 @@ def _pinned(host: str, address: str) -> Any:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """The system's certificates, read once: that takes longer than a request."""
+    """Read the system's certificates, once: that takes longer than a request."""
     return ssl.create_default_context()
 
 
@@ -106,19 +106,19 @@ def _openai(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    asked = AsyncOpenAI(
+    api = AsyncOpenAI(
         api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0
     )
     if endpoint.base_url:
         return OpenAIChatModel(
             name,
-            provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED),
+            provider=OpenAICompatibleProvider("endpoint", openai_client=api, profile=_FINISHED),
         )
-    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=asked), profile=_FINISHED)
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=api), profile=_FINISHED)
 
 
 _FINISHED: Any = {"openai_chat_streaming_requires_finish_reason": True}
-"""A stream that ends without saying that it is complete was cut off."""
+"""A stream that ends without a finish reason counts as cut off."""
 
 
 def _anthropic(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Model:
@@ -126,14 +126,14 @@ def _anthropic(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Mod
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    asked = AsyncAnthropic(
+    api = AsyncAnthropic(
         api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0
     )
-    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=asked))
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=api))
 
 
 async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterator[Any]:
-    """What the scripted model says, in pieces."""
+    """Yield the scripted model's answer, in pieces."""
     from pydantic_ai import messages as wire
     from pydantic_ai.models.function import DeltaToolCall
 
@@ -142,7 +142,7 @@ async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterat
     for piece in scripted.answer(conversation, [tool.name for tool in about.function_tools]):
         if isinstance(piece, str):
             yield piece
-            # says its words as a model does, one after the other
+            # one word after the other, as a model does
             await asyncio.sleep(scripted.PACE)
         else:
             place += 1

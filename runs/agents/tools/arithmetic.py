@@ -10,32 +10,32 @@ from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 
 LONGEST = 500
-"""Characters of an expression."""
+"""Characters that an expression may have."""
 BITS = 20_000
-"""Of a number's numerator or denominator on the way."""
+"""Bits that the numerator or denominator of a number on the way may have."""
 DIGITS = 30
-"""Of a result that no finite decimal is."""
+"""Digits of a result that is no finite decimal."""
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9_]+)\Z")
 _LARGEST_EXPONENT = 400
 
 
 class CannotCalculate(Exception):
-    """The expression is none, or has no value; the message says why."""
+    """The text is no expression, or has no value; the message says why."""
 
     code = "cannot_calculate"
 
 
 def calculate(expression: str) -> str:
-    """The value as text: exact where a decimal of a few hundred digits can be, else rounded to
+    """Give the value as text: exact where a decimal of a few hundred digits can be, else rounded to
     DIGITS digits.
     """
     if len(expression) > LONGEST:
         raise CannotCalculate(f"An expression has up to {LONGEST} characters.")
     try:
-        return _written(_Reading(expression).value())
+        return _as_text(_Evaluation(expression).value())
     except ZeroDivisionError:
         raise CannotCalculate("That divides by zero.") from None
-    # as Python's parser refuses what is none, or nested too deeply
+    # Python's parser raises one of these for a text that is no expression, or is nested too deeply
     except (SyntaxError, ValueError, MemoryError):
         raise CannotCalculate(
             "This is no arithmetic expression; write one such as (12.5 + 3) * 2."
@@ -44,16 +44,16 @@ def calculate(expression: str) -> str:
         raise CannotCalculate("This expression is nested too deeply.") from None
 
 
-class _Reading:
+class _Evaluation:
     """Walks the syntax tree of one expression, and knows no names but FUNCTIONS."""
 
     def __init__(self, expression: str) -> None:
         self._text = expression.strip()
 
     def value(self) -> Fraction:
-        return self._of(ast.parse(self._text, mode="eval").body)
+        return self._value_of(ast.parse(self._text, mode="eval").body)
 
-    def _of(self, node: ast.expr) -> Fraction:
+    def _value_of(self, node: ast.expr) -> Fraction:
         match node:
             case ast.Constant(value=bool() | complex() | str() | bytes() | None):
                 raise CannotCalculate("Numbers only.")
@@ -62,19 +62,19 @@ class _Reading:
             case ast.Constant(value=float()):
                 return self._decimal(node)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return -self._of(inner)
+                return -self._value_of(inner)
             case ast.UnaryOp(op=ast.UAdd(), operand=inner):
-                return self._of(inner)
+                return self._value_of(inner)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
-                return _bounded(OPERATIONS[type(op)](self._of(left), self._of(right)))
+                return _bounded(OPERATIONS[type(op)](self._value_of(left), self._value_of(right)))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-                return _bounded(_call(name, [self._of(argument) for argument in arguments]))
+                return _bounded(_call(name, [self._value_of(argument) for argument in arguments]))
         raise CannotCalculate(
             f"Only numbers, + - * / // % **, parentheses and {', '.join(FUNCTIONS)} are known here."
         )
 
     def _decimal(self, node: ast.Constant) -> Fraction:
-        """A number as it is written: 0.1 is a tenth."""
+        """Read a number as it is written: 0.1 is exactly a tenth."""
         written = ast.get_source_segment(self._text, node) or ""
         exponent = _EXPONENT.search(written)
         if exponent and abs(int(exponent[1])) > _LARGEST_EXPONENT:
@@ -143,7 +143,7 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Fraction]]] = {
 """Name → how many numbers it takes at least and at most, and what it does."""
 
 
-def _written(number: Fraction) -> str:
+def _as_text(number: Fraction) -> str:
     if number.denominator == 1 and abs(number.numerator) < 10**400:
         return str(number.numerator)
     with localcontext(Context(prec=400, Emax=100_000, Emin=-100_000)) as exact:

@@ -2,7 +2,8 @@
 delete, and the repository's own check.
 
 They work on the tree that the loop restored before its first call, and that it commits at its end.
-Nothing of it leaves the workspace, so none of them asks, unless a template's rules say so.
+They change nothing outside the workspace, so no call is asked about unless a template's rules say
+so.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LINE = 300
 SEARCHED = 50_000_000
 """Bytes that one search looks through."""
 OUTPUT = 20_000
-"""Characters of a check's output, its end."""
+"""Characters of a check's output that are given: its end."""
 PATH = {
     "type": "string",
     "minLength": 1,
@@ -70,20 +71,20 @@ def _root(use: ToolUse) -> Path:
     return path
 
 
-def _text(use: ToolUse, path: str) -> str:
-    """A file's text; raises ToolFailed."""
+def _read_text(use: ToolUse, path: str) -> str:
+    """Read a file's text; raises ToolFailed."""
     try:
         content = confined.read(_root(use), path, limit=LARGEST)
     except PathRefused as error:
         raise ToolFailed(str(error)) from error
-    text = _decoded(content)
+    text = _decode(content)
     if text is None:
         raise ToolFailed(f"{path} is no text in UTF-8: {len(content):,} bytes of something else.")
     return text
 
 
-def _decoded(content: bytes) -> str | None:
-    """None where it is no text."""
+def _decode(content: bytes) -> str | None:
+    """Decode a file's content; None where it is no text."""
     try:
         return None if b"\0" in content else content.decode()
     except UnicodeDecodeError:
@@ -101,7 +102,7 @@ def _write(use: ToolUse, path: str, text: str) -> bool:
 
 
 def _walk(use: ToolUse, arguments: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """The paths that are asked for, and whether each is a regular file; raises ToolFailed."""
+    """List the paths that are asked for, and whether each is a regular file; raises ToolFailed."""
     glob = arguments.get("glob", "*")
     try:
         for number, (path, is_file) in enumerate(
@@ -152,7 +153,7 @@ def list_files(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     in_workspace=True,
 )
 def read_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
-    lines = _text(use, arguments["path"]).split("\n")
+    lines = _read_text(use, arguments["path"]).split("\n")
     first = arguments.get("from_line", 1) - 1
     wanted = "\n".join(lines[first : first + arguments.get("lines", len(lines))])
     return {
@@ -203,9 +204,9 @@ def search_files(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 
 def _searchable(use: ToolUse, path: str) -> str | None:
-    """None where it is too large, no text, or gone by now."""
+    """Read a file's text; None where it is too large, no text, or gone by now."""
     try:
-        return _decoded(confined.read(_root(use), path, limit=LARGEST))
+        return _decode(confined.read(_root(use), path, limit=LARGEST))
     except PathRefused:
         return None
 
@@ -274,7 +275,7 @@ def _shown_patch(arguments: Mapping[str, Any]) -> str:
     in_workspace=True,
 )
 def patch_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
-    path, text = arguments["path"], _text(use, arguments["path"])
+    path, text = arguments["path"], _read_text(use, arguments["path"])
     for number, edit in enumerate(arguments["edits"], start=1):
         count = text.count(edit["old"])
         if count != 1:
@@ -306,8 +307,8 @@ def delete_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 
 OUTCOMES = {"timeout", "output_limit", "program_missing"}
-"""Codes of a check that did not end by itself: told to the model, which may have written what
-hangs.
+"""Codes of a check that did not end by itself: the model is told, since it may have written the
+code that hangs.
 """
 
 
@@ -338,15 +339,15 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     before = _untracked(use)
     lines: list[str] = []
     try:
-        # as a program of others: it runs what the model wrote
+        # `follow`, since it runs what the model wrote: a program that nobody trusts
         code = workspace.follow(command, lambda source, line: lines.append(line))
     except StepFailed as error:
-        use.context.check()  # the step's own time may be up, which is no matter of the check's
+        use.context.check()  # raises where the step's own time is up: no fault of the check's
         if error.code not in OUTCOMES:
             raise
         raise ToolFailed(f"The check did not end: {error}") from error
     finally:
-        _drop(use, _untracked(use) - before)
+        _remove(use, _untracked(use) - before)
     output = "\n".join(lines).strip()
     return {
         "passed": code == 0,
@@ -357,7 +358,7 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 
 def _untracked(use: ToolUse) -> set[str]:
-    """Files that git does not know and is not told to ignore."""
+    """List the files that git neither tracks nor is told to ignore."""
     return set(
         filter(
             None,
@@ -368,8 +369,8 @@ def _untracked(use: ToolUse) -> set[str]:
     )
 
 
-def _drop(use: ToolUse, paths: set[str]) -> None:
-    """What a check leaves behind, such as reports, is no part of the work."""
+def _remove(use: ToolUse, paths: set[str]) -> None:
+    """Remove the files that a check left behind, such as reports: they are no part of the work."""
     for path in sorted(paths):
         try:
             confined.remove(_root(use), path)

@@ -1,5 +1,5 @@
-"""What a person may set of a template and its steps, as JSON Schemas that forms are made of: the
-schemas that the rules are checked by, with this server's names.
+"""Make the JSON Schemas of the forms for a template and its steps: the schemas by which the rules
+are checked, with the names that this server knows.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from runs.workflows.reviews import rules
 from runs.workflows.sequence import HEADINGS
 
 UNSHOWN = frozenset({"minItems", "pattern", "additionalProperties"})
-"""What a form leaves to the check: how many entries a list has, how a name is written."""
+"""Keywords that a form leaves to the check: how many entries a list has, how a name is written."""
 
 
 def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
-    """What a step may say, besides its name and its step template.
+    """Make the schema of what a step may say, besides its name and its step template.
 
     Args:
         names: of the template's steps.
-        step: what it says so far, whose names are offered too.
+        step: as it is now; the form offers the names in it, too.
     """
-    to = {"title": "Leads to", **_one_of(names, _said(step.get("choices"), "to"))}
+    to = {"title": "Leads to", **_one_of(names, _values_of(step.get("choices"), "to"))}
     choice = {
         "name": {"title": "Name", "type": "string"},
         "label": {"title": "Label", "type": "string"},
@@ -38,19 +38,19 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
             "default": False,
         },
     }
-    options = _shown(step_options.SCHEMA)["properties"]
+    options = _without_unshown(step_options.SCHEMA)["properties"]
     options["queue"] |= _one_of(settings.WAYSTATION_QUEUES, [step.get("queue")])
     waits = {"oneOf": [{"const": phase, "title": title} for phase, title in HEADINGS.items()]}
-    review = _shown(rules.SCHEMA)
+    review = _without_unshown(rules.SCHEMA)
     counted = review["properties"]["deadline"]["properties"]["calendar"]
-    named = step.get("review")
-    deadline = named.get("deadline") if isinstance(named, Mapping) else None
-    said = deadline.get("calendar") if isinstance(deadline, Mapping) else None
+    now = step.get("review")
+    deadline = now.get("deadline") if isinstance(now, Mapping) else None
+    calendar = deadline.get("calendar") if isinstance(deadline, Mapping) else None
     stage = review["properties"]["stages"]["items"]["properties"]["deadline"]["properties"]
-    rows = named.get("stages") if isinstance(named, Mapping) else None
-    inner = _said(_said(rows, "deadline"), "calendar")
-    counted |= _one_of(step_options.calendars(), [said])
-    stage["calendar"] |= _one_of(step_options.calendars(), inner)
+    stages = now.get("stages") if isinstance(now, Mapping) else None
+    calendars = _values_of(_values_of(stages, "deadline"), "calendar")
+    counted |= _one_of(step_options.calendars(), [calendar])
+    stage["calendar"] |= _one_of(step_options.calendars(), calendars)
     return {
         "type": "object",
         "properties": {
@@ -90,13 +90,14 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_template() -> dict[str, Any]:
-    """What a template may say besides its title, its steps and what an order brings.
+    """Make the schema of what a template may say, besides its title, its steps and what an order
+    brings.
 
     Reducers are a list of `{key, reducer}`.
     """
     reducer = {"title": "How it is merged", **_one_of(REDUCERS)}
     row = {"key": {"title": "Key of the state", "type": "string"}, "reducer": reducer}
-    kept = _shown(step_options.RETENTION)["properties"]
+    kept = _without_unshown(step_options.RETENTION)["properties"]
     for limit in kept.values():
         limit["description"] = "As the settings say where this is empty."
     return {
@@ -127,19 +128,22 @@ def of_template() -> dict[str, Any]:
     }
 
 
-def _shown(schema: Any) -> Any:
-    """A copy for a form."""
+def _without_unshown(schema: Any) -> Any:
+    """Copy a schema for a form, without the keywords in UNSHOWN."""
     if isinstance(schema, Mapping):
-        return {name: _shown(part) for name, part in schema.items() if name not in UNSHOWN}
-    return [_shown(part) for part in schema] if isinstance(schema, list) else schema
+        return {
+            name: _without_unshown(part) for name, part in schema.items() if name not in UNSHOWN
+        }
+    return [_without_unshown(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _one_of(names: Iterable[str], said: Iterable[Any] = ()) -> dict[str, Any]:
-    extra = [name for name in said if isinstance(name, str) and name]
-    return {"enum": list(dict.fromkeys([*names, *extra]))}
+def _one_of(names: Iterable[str], extra: Iterable[Any] = ()) -> dict[str, Any]:
+    """Offer names, and those of `extra` that are names."""
+    more = [name for name in extra if isinstance(name, str) and name]
+    return {"enum": list(dict.fromkeys([*names, *more]))}
 
 
-def _said(rows: Any, name: str) -> list[Any]:
+def _values_of(rows: Any, name: str) -> list[Any]:
     return (
         [row.get(name) for row in rows if isinstance(row, Mapping)]
         if isinstance(rows, list)

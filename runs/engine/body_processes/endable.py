@@ -1,8 +1,8 @@
-"""A body at work in the main thread of its process can be ended: an exception is thrown into it
-from a signal, which wakes it from a sleep or a socket as well.
+"""End a body at work in the main thread of its process: a signal's handler throws an exception into
+it, which wakes it from a sleep or a socket as well.
 
-Never within what the engine does for it, such as recording an effect that has happened: then right
-behind that.
+The exception never comes while the engine works for the body, such as recording an effect that has
+happened, but right after that.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from contextlib import contextmanager
 
 
 class BodyEnds(BaseException):
-    """Thrown into a body that is to end: past its `except Exception`. Its `finally` runs."""
+    """Thrown into a body that is to end. No `except Exception` catches it; each `finally` runs."""
 
 
 _armed = False
-"""Whether a body is at work."""
+"""Whether a body is at work that nothing was thrown into yet."""
 _shields = 0
 _wanted = False
 _main = threading.main_thread()
 
 
 def begin() -> None:
-    """A body begins in this thread, the main one."""
+    """Note that a body begins in this thread, the main one."""
     global _armed, _shields, _wanted
     _armed, _shields, _wanted = True, 0, False
 
 
 def end() -> bool:
-    """The body is over; whether it was to end."""
+    """Note that the body is over; say whether it was to end."""
     global _armed
     _armed = False
     return _wanted
 
 
 def want() -> None:
-    """Throw into the body, once: called in a signal's handler."""
+    """Throw into the body, once. A signal's handler calls this."""
     global _wanted
     if not _armed:
         return
@@ -54,7 +54,7 @@ def _throw() -> None:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """The engine works for the body: nothing is thrown in here, but at its end."""
+    """Throw nothing while the engine works for the body, but at the end of that work."""
     global _shields
     if not _armed or threading.current_thread() is not _main:
         yield
@@ -70,7 +70,7 @@ def shielded() -> Iterator[None]:
 
 @contextmanager
 def exposed() -> Iterator[None]:
-    """Within `shielded`: what is called in here is the body's own."""
+    """Let a throw in again, within `shielded`: the code called in here is the body's own."""
     global _shields
     if not _shields or threading.current_thread() is not _main:
         yield

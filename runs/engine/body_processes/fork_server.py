@@ -1,6 +1,6 @@
 """The process from which body processes are forked: a copy of the worker as it was before it had
-threads, connections or messages. It does nothing else, and outlives its worker by no more than it
-takes to end what that has left.
+threads, connections or messages. It does nothing but fork, and outlives its worker only until the
+processes that the worker left have ended.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from runs.engine.body_processes import child, wire
 logger = logging.getLogger(__name__)
 
 PATIENCE = 5.0
-"""Seconds for the first word of a connection, and for the end of a process that is asked about."""
+"""Seconds to wait for the first message of a connection, and for the end of a process that a worker
+asks about.
+"""
 REMEMBERED = 1000
-"""Ended processes whose code is known."""
+"""How many ended processes' exit codes are kept."""
 _PEER = struct.Struct("3i")
-"""Who is at the other end of a socket: process, user, group."""
+"""The kernel's record of the other end of a socket: process, user, group."""
 SWEEP = 0.2
-"""Seconds between two looks at what ended processes have left behind, while there is any."""
+"""Seconds between two looks for processes that ended ones left behind, while there are any."""
 
 
 @dataclass
@@ -48,10 +50,10 @@ class Handle:
     _control: socket.socket
 
     def connect(self) -> socket.socket:
-        """A body process at the other end.
+        """Fork a body process, and give the connection to it.
 
-        Where the server is gone, no step can be taken any more: the worker is told to end, for what
-        supervises it to start another one, and OSError is raised.
+        Where the server is gone, no step can be taken any more: this ends the worker, so that its
+        supervisor starts another one, and raises OSError.
         """
         try:
             return self._ask(["body"])
@@ -61,8 +63,8 @@ class Handle:
             raise
 
     def code_of(self, pid: int) -> int | None:
-        """How a body process ended, as `os.waitstatus_to_exitcode` says it; None where nobody
-        knows.
+        """Tell how a body process ended, as `os.waitstatus_to_exitcode` does; None where the server
+        does not know.
         """
         try:
             with self._ask(["code", pid]) as connection:
@@ -83,13 +85,15 @@ class Handle:
         return connection
 
     def close(self) -> None:
-        """End it, and with it all body processes."""
+        """End the server, and all body processes with it."""
         self._control.close()
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
     def forget(self) -> None:
-        """In a forked child of the worker: the server is not to live as long as that does."""
+        """Let go of the server in a forked child of the worker: it must not live as long as that
+        child does.
+        """
         self._control.close()
 
 
@@ -99,14 +103,14 @@ def start(
     enter: Callable[[child.BodyProcess], None] = lambda _: None,
     leave: Callable[[], None] = lambda: None,
 ) -> Handle:
-    """Fork it. Call before this process has threads, and with what bodies need imported.
+    """Fork the server. Call before this process has threads, and after importing what bodies need.
 
     `work(run_id)` is what a body process does with a run; `enter` is called in each body process,
     `leave` right before one ends.
     """
     connections.close_all()
     folder = Path(tempfile.mkdtemp(prefix="waystation-"))
-    ours, its = socket.socketpair()
+    ours, theirs = socket.socketpair()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / "bodies"))
     listener.listen(128)
@@ -114,8 +118,8 @@ def start(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _Server(its, listener, folder, _Serving(work, enter, leave), worker).serve()
-    its.close()
+        _Server(theirs, listener, folder, _Serving(work, enter, leave), worker).serve()
+    theirs.close()
     listener.close()
     return Handle(pid, str(folder / "bodies"), worker, ours)
 
@@ -135,10 +139,10 @@ class _Server:
     serving: _Serving
     worker: int
     bodies: set[int] = field(default_factory=set)
-    of: dict[int, set[int]] = field(default_factory=dict)
-    """Descriptor of a forked child of the worker's → its body processes."""
+    bodies_of: dict[int, set[int]] = field(default_factory=dict)
+    """Pidfd of a worker's forked child → the child's body processes."""
     watched: dict[int, int] = field(default_factory=dict)
-    """Its process → that descriptor."""
+    """Process id of a worker's forked child → its pidfd."""
     codes: dict[int, int] = field(default_factory=dict)
 
     def serve(self) -> NoReturn:
@@ -161,44 +165,44 @@ class _Server:
         signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
         child.become_subreaper()
         gc.freeze()  # what is there stays, and is shared with all forks
-        with selectors.DefaultSelector() as looking:
+        with selectors.DefaultSelector() as selector:
             for file in (self.control, self.listener, reads):
-                looking.register(file, selectors.EVENT_READ)
+                selector.register(file, selectors.EVENT_READ)
             strays = False
             while True:
-                found = {key.fileobj for key, _ in looking.select(SWEEP if strays else None)}
-                self._end_orphans(found, looking)
-                if reads in found:
+                ready = {key.fileobj for key, _ in selector.select(SWEEP if strays else None)}
+                self._end_orphans(ready, selector)
+                if reads in ready:
                     with suppress(BlockingIOError):
                         os.read(reads, 4096)
                 strays = self._reap()
-                if self.control in found:
+                if self.control in ready:
                     return
-                if self.listener in found:
-                    self._accept(looking)
+                if self.listener in ready:
+                    self._accept(selector)
 
-    def _accept(self, looking: selectors.BaseSelector) -> None:
+    def _accept(self, selector: selectors.BaseSelector) -> None:
         connection, _ = self.listener.accept()
         connection.settimeout(PATIENCE)
         with connection:
             try:
-                asked = wire.receive(connection)
+                request = wire.receive(connection)
             except OSError:
                 return
-            if asked == ["body"]:
-                self._fork(connection, looking)
-            elif asked is not None:
+            if request == ["body"]:
+                self._fork(connection, selector)
+            elif request is not None:
                 with suppress(OSError):
-                    wire.send(connection, [self._code(int(asked[1]))])
+                    wire.send(connection, [self._code(int(request[1]))])
 
-    def _fork(self, connection: socket.socket, looking: selectors.BaseSelector) -> None:
+    def _fork(self, connection: socket.socket, selector: selectors.BaseSelector) -> None:
         pid = os.fork()
         if pid:
             self.bodies.add(pid)
-            self._note_whose(pid, connection, looking)
+            self._note_owner(pid, connection, selector)
             return
         signal.set_wakeup_fd(-1)
-        looking.close()
+        selector.close()
         self.control.close()
         self.listener.close()
         connection.settimeout(None)
@@ -210,36 +214,36 @@ class _Server:
             leave=self.serving.leave,
         )
 
-    def _note_whose(
-        self, pid: int, connection: socket.socket, looking: selectors.BaseSelector
+    def _note_owner(
+        self, pid: int, connection: socket.socket, selector: selectors.BaseSelector
     ) -> None:
-        """Of a prefork worker's child: its body processes end with it."""
+        """Note which child of a prefork worker has this body process, which then ends with it."""
         if not hasattr(os, "pidfd_open"):
             return
         seen = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        whose, *_ = _PEER.unpack(seen)
-        if whose == self.worker:
+        owner, *_ = _PEER.unpack(seen)
+        if owner == self.worker:
             return
-        if whose not in self.watched:
+        if owner not in self.watched:
             try:
-                descriptor = os.pidfd_open(whose)
+                descriptor = os.pidfd_open(owner)
             except ProcessLookupError:
                 return _kill(pid)
-            self.watched[whose], self.of[descriptor] = descriptor, set()
-            looking.register(descriptor, selectors.EVENT_READ)
-        self.of[self.watched[whose]].add(pid)
+            self.watched[owner], self.bodies_of[descriptor] = descriptor, set()
+            selector.register(descriptor, selectors.EVENT_READ)
+        self.bodies_of[self.watched[owner]].add(pid)
 
-    def _end_orphans(self, found: Collection[object], looking: selectors.BaseSelector) -> None:
-        for whose, descriptor in list(self.watched.items()):
-            if descriptor in found:
-                for pid in self.of.pop(descriptor) & self.bodies:
+    def _end_orphans(self, ready: Collection[object], selector: selectors.BaseSelector) -> None:
+        for owner, descriptor in list(self.watched.items()):
+            if descriptor in ready:
+                for pid in self.bodies_of.pop(descriptor) & self.bodies:
                     _kill(pid)
-                looking.unregister(descriptor)
+                selector.unregister(descriptor)
                 os.close(descriptor)
-                del self.watched[whose]
+                del self.watched[owner]
 
     def _code(self, pid: int) -> int | None:
-        """Waits for a process that is about to end."""
+        """Wait for a process that is about to end, and give its exit code."""
         ends = time.monotonic() + PATIENCE
         while pid in self.bodies and time.monotonic() < ends:
             self._reap()
@@ -247,7 +251,9 @@ class _Server:
         return self.codes.get(pid)
 
     def _reap(self) -> bool:
-        """Bury what ended, and end what it left behind; whether any of that is left."""
+        """Reap processes that ended, and kill those that they left behind; say whether any was
+        left.
+        """
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -264,7 +270,9 @@ class _Server:
         return bool(left)
 
     def _end(self) -> None:
-        """End all that is left: what bodies started becomes ours, one generation after another."""
+        """End all that is left: processes that bodies started become our children, one generation
+        after another.
+        """
         shutil.rmtree(self.folder, ignore_errors=True)
         ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends and (left := children() | self.bodies):
@@ -274,11 +282,11 @@ class _Server:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             self.bodies &= children()
-            time.sleep(0.01)  # they die, and their children come
+            time.sleep(0.01)  # they die, and their children become ours
 
 
 def children() -> set[int]:
-    """The children of this process."""
+    """List the children of this process."""
     try:
         return {int(pid) for pid in Path("/proc/thread-self/children").read_text().split()}
     except OSError:  # a system without it

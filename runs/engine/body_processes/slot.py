@@ -1,4 +1,4 @@
-"""What a body process tells its worker at no cost: a few bytes of memory that both see."""
+"""Tell a worker at no cost what its body process does: in a few bytes of memory that both share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import tempfile
 from dataclasses import dataclass
 
 _LAYOUT = struct.Struct("=QQd")
-"""Number of the body, the run's epoch, when its time is up."""
+"""The number of the body, the epoch of the run's claim, and the body's deadline."""
 SIZE = mmap.PAGESIZE
 
 
 @dataclass(frozen=True)
 class Seen:
-    """`number` is odd while a body is at work, and another one for each; `epoch` is that of the
-    claim; `deadline` is on the monotonic clock, which all processes of a machine share.
+    """What the worker reads. `number` is odd while a body is at work, and new for each body;
+    `epoch` is that of the claim; `deadline` is on the monotonic clock, which all processes of a
+    machine share.
     """
 
     number: int
@@ -29,7 +30,7 @@ class Seen:
 
 
 class Slot:
-    """Made by the body process; its worker opens the same file by its descriptor."""
+    """The shared memory: the body process makes it, and its worker maps the same file."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -43,7 +44,7 @@ class Slot:
             return cls(os.dup(file.fileno()))
 
     def close_descriptor(self) -> None:
-        """The memory stays."""
+        """Close the file; its memory stays mapped."""
         os.close(self.descriptor)
 
     def enter(self, epoch: int, deadline: float) -> None:

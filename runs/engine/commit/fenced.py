@@ -1,10 +1,9 @@
-"""The one hot path: a step's commit.
+"""Commit a step, on the one hot path: the run's row, its checkpoint and events in one statement,
+fenced by the epoch of the claim.
 
-Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
-
-This and `statements` are the one place with SQL of our own: through the ORM the same writes are a
-transaction of several statements, each a round trip to the server
-(`tests/runs/engine/commit/test_cost.py` counts). SQLite has no data-modifying CTE; there they are
+This module and `statements` are the one place where the engine has SQL of its own: through the ORM
+the same writes are a transaction of several statements, each a round trip to the server
+(`tests/runs/engine/commit/test_cost.py` counts). SQLite has no data-modifying CTE: there they are
 four statements in one transaction, which costs no round trip.
 """
 
@@ -33,28 +32,28 @@ def write(
     facts: Events,
     checkpoint: Checkpoint | None = None,
 ) -> bool:
-    """Write all of it, or nothing and False where the fence does not hold.
+    """Write all of it and give True; or write nothing and give False where the fence does not hold.
 
     Args:
-        fields: what changes on the run's row; a status among them must be a move from the fence's.
-            Without any the row is locked meanwhile.
+        fields: the new values of the run's row; a status among them must be a move from the
+            fence's. Without any value the row is only locked.
         facts: the events; they get consecutive numbers and are announced after the commit.
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
-    changes, facts = _drafted(run, fence, fields, facts, checkpoint)
-    told: list[log.Envelope]
+    changes, facts = _draft(run, fence, fields, facts, checkpoint)
+    envelopes: list[log.Envelope]
     if connection.vendor != "postgresql":
         rows = statements.through_orm(changes, facts)
         if rows is None:
             return False
-        told = [log.envelope(row) for row in rows]
+        envelopes = [log.envelope(row) for row in rows]
     else:
         last = statements.one(changes) if connection.in_atomic_block else group.commit(changes)
         if last is None:
             return False
         first = last - len(facts) + 1
-        told = log.envelopes(run.thread_id, run.pk, facts, first=first, at=changes.at)
-    _announce(changes, told)
+        envelopes = log.envelopes(run.thread_id, run.pk, facts, first=first, at=changes.at)
+    _announce(changes, envelopes)
     return True
 
 
@@ -65,25 +64,26 @@ def write_or_note(
     facts: Events,
     checkpoint: Checkpoint | None = None,
 ) -> bool:
-    """As `write`, of what rules and people do to a run that waits.
+    """As `write`, for what rules and people do to a run that waits.
 
-    While something gathers, note it and say True: `write_gathered` then says for all of them.
+    While writes are gathered (`gathering`), note this one and give True: `write_gathered` later
+    says whether all of them held.
     """
     gathered = gathering.current()
     if gathered is None:
         return write(run, fence, fields, facts, checkpoint)
-    gathered.commits.append(NotedCommit(*_drafted(run, fence, fields, facts, checkpoint)))
+    gathered.commits.append(NotedCommit(*_draft(run, fence, fields, facts, checkpoint)))
     return True
 
 
-def _drafted(
+def _draft(
     run: Run,
     fence: Fence,
     fields: Mapping[str, Any],
     facts: Events,
     checkpoint: Checkpoint | None,
 ) -> tuple[Write, Events]:
-    """A write as it is stored, and its events as watchers get them."""
+    """Make the write as it is stored, and its events as watchers get them."""
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = clock.now()
     facts = [(kind, redaction.redact(data)) for kind, data in facts]
@@ -104,9 +104,9 @@ def _drafted(
 
 
 def write_gathered(commits: Sequence[NotedCommit]) -> bool:
-    """Write what was noted, each of another run, in one statement for each shape.
+    """Write the noted commits, each of another run, in one statement for each shape.
 
-    False where a fence does not hold or a row is held by somebody: then roll back. Call inside a
+    False where a fence does not hold or another session holds a row: then roll back. Call inside a
     transaction.
     """
     if connection.vendor != "postgresql":
@@ -132,7 +132,7 @@ def write_gathered(commits: Sequence[NotedCommit]) -> bool:
     return True
 
 
-def _announce(write: Write, told: list[log.Envelope]) -> None:
-    """Tell those who watch, once the transaction commits."""
-    if told:
-        live.hint_on_commit(write.thread_id, told[-1]["seq"], told, size=write.told_size)
+def _announce(write: Write, envelopes: list[log.Envelope]) -> None:
+    """Send the events to those who watch the run, once the transaction commits."""
+    if envelopes:
+        live.hint_on_commit(write.thread_id, envelopes[-1]["seq"], envelopes, size=write.told_size)
