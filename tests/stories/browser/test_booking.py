@@ -145,7 +145,7 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
     ben.goto(f"/work-orders/{order}/")
     ben.get_by_text("50 fields").click()
     for line, reason in (("7", "Wrong price"), ("12", "Not delivered"), ("50", "Not ordered")):
-        ben.get_by_label(re.compile(rf"^{line}: Sheet metal part")).fill(reason)
+        ben.get_by_label(re.compile(rf"^\s*{line}: Sheet metal part")).fill(reason)
     shot(ben, "booking-fifty-phone")
     ben.get_by_role("button", name="Book it").click()
     expect(ben.locator(".pause")).to_contain_text(

@@ -661,6 +661,7 @@ def test_what_is_new_on_the_card_can_be_read_in_both_schemes(open_page, ask, sch
     page.keyboard.press("Escape")
     edit(page, " ")
     page.locator("[data-approve]").click()
+    expect(page.locator(".errorlist")).to_be_visible()
     expect(field(page)).to_be_focused()
     seen += page.evaluate(CONTRAST, ".errorlist, [data-problem] p, [data-reset], [data-approve]")
     shot(page, f"card-high-wrong-{scheme}")
