@@ -28,7 +28,11 @@ def tick(state: State, context: Context) -> Outcome:
 
 @step("slow.paper")
 def paper(state: State, context: Context) -> Outcome:
-    """A long text to look at; a short one, and a patch, where its config says so."""
+    """A long text to look at; a short one, a patch, or no more than a row shows, where its config
+    says so.
+    """
+    if context.config.get("brief"):
+        return Go(report=Report(content="What is to be done, said in so many words."))
     parts = int(str(context.config.get("parts", 60)))
     lines = "\n\n".join(
         f"{number}. What is to be done in part {number} of the work, said in so many words."

@@ -25,6 +25,7 @@ from runs import definitions
 from django.contrib.auth.models import Group
 User.objects.filter(username="ben").update(email="ben@example.org")
 definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
+definitions.edit_step_template("slow-brief", title="Write a word", function="slow.paper", config={"brief": True})
 part = "diff --git a/{0} b/{0}\\n--- a/{0}\\n+++ b/{0}\\n@@ -7,2 +7,2 @@\\n one\\n-return total\\n+return round(total)\\n"
 definitions.edit_step_template("slow-patch", title="Change it", function="slow.paper", config={"parts": 1, "patch": part.format("a.py") + part.format("b.py")})
 ask = {"step_type": "planning", "step_template_slug": "slow-note", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
@@ -42,6 +43,7 @@ for slug, more in {
     "data": {"required_inputs": asked},
     "data-ways": {"required_inputs": asked, "choices": later},
     "patch": {"step_template_slug": "slow-patch"},
+    "brief": {"step_template_slug": "slow-brief"},
     "stages": {"review": {"stages": [{**stage, "name": "legal"}, {**stage, "name": "money"}]}},
     "high": {"review": {"risk": "high", "quorum": 2, "deadline": {"after": "P2D", "outcome": "expire"}, "reason_required": ["cancel"]}},
     "mailed": {"required_inputs": asked, "review": {"risk": "low", "link_answers": True, "reviewers": {"users": ["ben"]}}},
@@ -274,7 +276,7 @@ def test_what_a_key_is_about_to_send_is_taken_back_before_it_is_sent(stack, open
 
 
 def test_a_row_waits_two_seconds_too_and_is_taken_back_by_escape(stack, open_page, ask):
-    first, second = ask("patch"), ask("patch")
+    first, second = ask("brief"), ask("brief")
     page = open_page("ana", "/", **DESKTOP)
     expect(page.locator(".live")).to_contain_text("Live")
     rows = [page.locator(f"[data-row={one['id']}]") for one in (first, second)]

@@ -30,6 +30,7 @@ KINDS = ("note", "paper", "edited", "sent-back", "high", "data", "reason", "patc
 PAPERS = """
 from runs import definitions
 definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
+definitions.edit_step_template("slow-brief", title="Write a word", function="slow.paper", config={"brief": True})
 diff = "diff --git a/a.py b/a.py\\n--- a/a.py\\n+++ b/a.py\\n@@ -7,2 +7,2 @@\\n one\\n-return total\\n+return round(total)\\n"
 definitions.edit_step_template("slow-patch", title="Change it", function="slow.paper", config={"parts": 1, "patch": diff})
 ask = {"step_type": "planning", "step_template_slug": "slow-note", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
@@ -38,7 +39,7 @@ text = {"type": "string"}
 asked = {"type": "object", "required": ["surname", "iban"],
          "properties": {"surname": text, "iban": {**text, "pattern": "^DE[0-9]{20}$"}}}
 for slug, more in {
-    "note": {},
+    "note": {"step_template_slug": "slow-brief"},
     "paper": {},
     "edited": {"review": {"edits": True}},
     "sent-back": {},
