@@ -168,7 +168,7 @@ def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_els
     desktop.get_by_label("Template").select_option("slow-chat")
     say(desktop, "Research and summarize AI trends")
     expect(desktop.locator(".status-bar")).to_have_text(
-        re.compile(r"Processing\.\.\. \(Loop 1\)"), timeout=60_000
+        re.compile(r"Processing\.\.\.\s+\(Loop 1\)"), timeout=60_000
     )
     expect(desktop.get_by_label("Message", exact=True)).to_be_disabled()
     stream = desktop.locator("[data-live=stream] [data-text]")
