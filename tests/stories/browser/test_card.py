@@ -638,7 +638,8 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
 
 
 CONTRAST = """(selector) => {
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  // what is mixed is told from 0 to 1
+  const parse = (text) => text.match(/[\\d.]+/g).map((one, at) => one * (at < 3 && text.startsWith("color(") ? 255 : 1));
   const over = ([r, g, b, a = 1], under) => [r, g, b].map((one, at) => one * a + under[at] * (1 - a));
   const ground = (node) => node ? over(parse(getComputedStyle(node).backgroundColor), ground(node.parentElement))
     : parse(getComputedStyle(document.body).backgroundColor);
