@@ -319,7 +319,7 @@ def the_linters_are_run(_: Try) -> None:
     for command in (
         "ruff format --check .",
         "ruff check .",
-        "mypy project hitl runs checkpoints tests",
+        "mypy extensions project hitl runs checkpoints tests",
         "-m tests.node.javascript",
     ):
         assert command in check

@@ -262,7 +262,7 @@ def test_what_was_never_asked_is_refused(script, monkeypatch, draft_use, of, cod
     monkeypatch.setitem(registry._STEPS, "yes.other_template", draft)
     script(pay=lambda state, context: pay_approved(context, of=of))
     run = play(flow(**draft_use))
-    if run.question:
+    if run.questions:
         run.approve()
     assert (run.failure_code, PAID) == (code, [])
 
@@ -435,7 +435,9 @@ def test_the_invariants_find_a_step_that_was_left_without_its_question(script, m
     monkeypatch.setattr(
         sequence,
         "conclude",
-        lambda steps, name, outcome: (conclude if name == "draft" else real)(steps, name, outcome),
+        lambda steps, name, outcome, **more: (conclude if name == "draft" else real)(
+            steps, name, outcome, **more
+        ),
     )
     run = play(flow(pause_after=True))
     assert run.done and "left_without_its_question" in broken(run)

@@ -14,6 +14,7 @@ from hitl.decisions.reviewers import delegations, policy
 from hitl.decisions.services import Answer
 from hitl.models import Delegation, Via, Vote
 from tests.conftest import drive, pause_of
+from tests.doors.html import fold
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
@@ -142,10 +143,8 @@ def test_the_api_names_for_whom_one_would_answer(ruled, ben, zoe):
         .json()["review"]["on_behalf_of"]
         == "ben"
     )
-    assert (
-        "You are answering for <b>"
-        in browser(zoe).get(f"/work-orders/{order.shown_id}/").content.decode()
-    )
+    shown = browser(zoe).get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert "You are answering for <b>" in fold(shown)
 
 
 @pytest.mark.both_databases
