@@ -133,7 +133,8 @@ class QuestionRows:
         )
         if not pause.summary and not facts:
             return ""
-        return f'<p class="gist" dir="auto">{invisible.html(pause.summary)}{facts}</p>'
+        whole = " whole" if pause.brief else ""  # what is answered here is not cut
+        return f'<p class="gist{whole}" dir="auto">{invisible.html(pause.summary)}{facts}</p>'
 
     def _due(self, at: dt.datetime) -> str:
         left = at - self._now

@@ -313,7 +313,10 @@ def of_a_row(content: str, facts: Sequence[Any], *others: Any, summary: str = ""
     row has no room for; without any, it may show all.
     """
     beginning, whole = first_sentence(content, SUMMARY)
-    brief = whole and not any(others) and len(facts) <= FACTS_OF_A_ROW
+    # a summary of an author's own stands in the place of the content, which then nobody sees
+    shown = whole and summary in {"", beginning}
+    short = sum(len(str(part)) for fact in facts for part in fact) <= SUMMARY
+    brief = shown and short and not any(others) and len(facts) <= FACTS_OF_A_ROW
     return {"summary": summary or beginning, "brief": brief}
 
 

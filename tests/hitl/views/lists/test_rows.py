@@ -114,6 +114,9 @@ def test_the_template_names_the_question_before_the_report_does(
         ({}, True),
         ({"facts": {"a": 1, "b": 2}}, True),
         ({"facts": {"a": 1, "b": 2, "c": 3}}, False),
+        ({"facts": {"a": "long " * 70}}, False),
+        ({"summary": "It is fine."}, True),
+        ({"summary": "Only a detail."}, False),
         ({"content": "It is fine. And more."}, False),
         ({"content": "It is [fine](https://fine.example)."}, False),
         ({"content": "It is fine.\n\nAnd more.", "summary": "It is fine."}, False),
@@ -126,6 +129,7 @@ def test_a_row_takes_an_approval_only_where_it_shows_all_that_is_decided(
 ):
     shown = row(page, asked(order_that, Report(**{"content": "It is fine."} | report)))
     assert ("data-row-answer" in shown) == brief
+    assert ('class="gist whole"' in shown) == brief, "what is answered here is not cut"
     assert ">Review</a>" in shown
 
 
