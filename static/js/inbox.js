@@ -169,13 +169,13 @@ function recordAnswers() {
   tell(list);
 }
 
-/** After a look: what was answered elsewhere says by whom and has no button any more; what is new, or waits again, is offered. */
+/** After a look: what was answered elsewhere says by whom and has no button any more; what changed is renewed where it stands; what is new, or waits again, is offered. */
 function compare(next, began) {
   fresh = next;
   const here = rowsOf(document), there = rowsOf(next), { newest } = inbox().dataset;
   for (const [id, row] of there) if (closedAt.get(id) >= began) close(row); // this list may be older than the word
   for (const [id, row] of here) {
-    if (there.has(id)) continue;
+    if (there.has(id)) { keepLater(row, there.get(id)); continue; }
     close(row);
     sayWho(row, next.querySelector(`[data-of="${id}"]`));
   }
@@ -187,7 +187,15 @@ function compare(next, began) {
   for (const [id] of notShown) if (!newest || id > newest || here.has(id)) offered.add(id);
   further = Math.max(0, Number(next.dataset.news) - [...offered].filter((id) => id > newest).length);
   moved = notShown.length > offered.size;
-  offer();
+  settle();
+}
+
+/** Of a row that is shown and its copy of a look, the newer one; the socket may have told a newer one still. */
+function keepLater(row, copy) {
+  const changed = (html) => Date.parse(parsed(`<ul>${html}</ul>`).querySelector("[data-row]").dataset.changed);
+  const id = row.dataset.row, at = Date.parse(copy.dataset.changed);
+  if (isGone(row) || isGone(copy) || at <= Date.parse(row.dataset.changed)) return;
+  if (!later.has(id) || changed(later.get(id)) < at) later.set(id, copy.outerHTML);
 }
 
 /** The whole history of a look, in place of the one that is there. */

@@ -233,6 +233,7 @@ def test_a_page_that_was_cut_off_learns_what_it_missed(desk, open_page):
     expect(page.locator(".live")).to_contain_text("Live", timeout=20_000)
     expect(row(page, wait).locator(".button")).to_have_count(0)
     expect(row(page, third).locator(".button")).to_have_count(2)
+    expect(row(page, other)).to_contain_text("claimed by Ben")
     expect(page.locator("[data-pill]")).to_contain_text("1 new — show")
     page.locator("[data-pill] button").click()
     expect(row(page, wait)).to_have_count(0)
