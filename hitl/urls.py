@@ -112,6 +112,7 @@ urlpatterns = [
     path("operations/batches/new", batches.batch_new, name="batch_new"),
     path("operations/batches/<bat:batch_id>/", batches.batch, name="batch"),
     path("operations/sweep", operations.sweep, name="sweep"),
+    path("operations/<run:run_id>/send-again", operations.send_again, name="send_again"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/connect", tokens.connect, name="connect"),

@@ -184,9 +184,31 @@ def sweep() -> None:
         _sweep()
 
 
+class BrokerAway(Exception):
+    """The broker does not answer: nothing was sent. The sweep sends it when the broker is back."""
+
+
+def send_again(run_id: uuid.UUID) -> bool:
+    """Do for one run, now, what a sweep does for all: take it back where its worker is lost, and
+    send its message again.
+
+    False where it needs none: it is at work, has ended, or waits for something else. Raises
+    BrokerAway.
+    """
+    _mend_breaker()
+    with locks.impatient():
+        now = clock.read()
+        wanted = lost_runs.due_again(now=now, patience=dt.timedelta(), only=run_id)
+    for (again, queue), how in wanted.items():
+        send(again, queue, how)
+    if wanted and time.monotonic() < _broken_until:
+        raise BrokerAway
+    return bool(wanted)
+
+
 def _mend_breaker() -> None:
     global _broken_until
-    _broken_until = 0.0  # this message came, so the broker is back
+    _broken_until = 0.0  # a message came, or somebody wants it tried: so no waiting
 
 
 def _sweep() -> None:

@@ -142,7 +142,7 @@ class Telling:
 
 def interrupt(pause: Pause) -> Told:
     """A question as an interrupt; `metadata.value` has it as LangGraph's clients see it."""
-    asks = pause.required_inputs or ANSWER in pause.ways
+    asks = pause.required_inputs or ANSWER in pause.answers
     reason = "tool_call" if pause.calls else "input" if asks else "approval"
     shown: Told = {
         "id": interrupts.id_of(pause),

@@ -36,7 +36,7 @@ def ask_to_reject(case: Case, *, way: str) -> Ask:
     )
     return Ask(
         question="Bookkeeper: nothing in it can be booked",
-        actions={"reject": way},
+        answers={"reject": way},
         labels={"reject": "Reject the invoice"},
         report=Report(content=content, facts=facts(case), effects=["Nothing is booked."]),
         phase=BOOKKEEPER,

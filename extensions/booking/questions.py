@@ -156,7 +156,7 @@ def put_outside(question: Ask, mail: str) -> Ask:
         return replace(question, outside=None)
     report = replace(question.report, facts={**question.report.facts, "Asked by mail": mail})
     return replace(
-        question, report=report, outside=replace(question.outside, to=[mail], ways=[ANSWER])
+        question, report=report, outside=replace(question.outside, to=[mail], answers=[ANSWER])
     )
 
 
@@ -482,7 +482,7 @@ def _ask(
     usual = ANSWER if phase == SUPPLIER else "approve"
     return Ask(
         question=question,
-        actions={usual: way, "reject": way},
+        answers={usual: way, "reject": way},
         # where somebody here answers; what the supplier sends is data, and approves nothing
         approves=[usual],
         labels={usual: send, "reject": "Reject the invoice"},

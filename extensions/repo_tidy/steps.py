@@ -205,7 +205,7 @@ def _ask_again(said: str, scope: TidyScope, context: Context) -> Ask:
     )
     return Ask(
         question="What should be tidied? The request was not understood.",
-        actions={REVISE: context.step},
+        answers={REVISE: context.step},
         report=Report(content=content),
         update={"scope": scope},
         phase="request_not_understood",

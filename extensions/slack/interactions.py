@@ -109,7 +109,7 @@ def _pressed(payload: Mapping[str, Any], by: User | None) -> Given | None:
     if by is None:
         raise NotTaken("unknown_sender", str(STRANGER), receiving.find(asked.pause))
     pause = receiving.question(asked.pause, by=by)
-    here = asked.action in pause.ways and links.may_answer_in_chat(pause)
+    here = asked.action in pause.answers and links.may_answer_in_chat(pause)
     over = pause.status != PauseStatus.OPEN or asked.revision != pause.revision
     if (here or over) and (over or not words.takes_words(pause, asked.action)):
         return Given(pause, Answer(asked.action, Via.SLACK, revision=asked.revision))
@@ -124,7 +124,7 @@ def _submitted(view: Mapping[str, Any], by: User | None) -> Given:
         raise NotTaken("unknown_sender", str(STRANGER))
     asked = modals.asked_by(view)
     pause = receiving.question(asked.pause if asked is not None else "", by=by)
-    if asked is None or asked.action not in pause.ways:
+    if asked is None or asked.action not in pause.answers:
         raise NotTaken("not_found", str(receiving.GONE))
     data = pause.wants_data(asked.action)
     answer = Answer(

@@ -74,7 +74,7 @@ class Telegram(protocol.PostingChannel):
         if not re.fullmatch("[0-9]{1,9}", revision):
             raise NotTaken("unclear", gettext("Press an answer below a question."))
         pause = receiving.question(f"pse_{shown}", by=by)
-        action = next((name for name in pause.ways if codec.digest(name)[:12] == digest), "")
+        action = next((name for name in pause.answers if codec.digest(name)[:12] == digest), "")
         is_open = pause.status == PauseStatus.OPEN and pause.revision == int(revision)
         if is_open and not (action and _is_answered_here(pause, action)):
             raise posting.elsewhere(pause)

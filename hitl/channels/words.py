@@ -71,14 +71,14 @@ def answer_in(text: str, pause: Pause, *, via: Via, revision: int | None) -> Ans
 
 def _free(text: str, pause: Pause, *, via: Via, revision: int | None) -> Answer:
     """A text that names no answer."""
-    if ANSWER in pause.ways:
+    if ANSWER in pause.answers:
         if not pause.required_inputs:
             return as_input(Answer(ANSWER, via, feedback=text, revision=revision))
         if _one_text(pause):
             return Answer(ANSWER, via, payload={"input": text}, revision=revision)
         raise Unclear(gettext("This question asks for several things: fill the form on the page."))
     words = re.findall(r"[\w']+", text.casefold(), re.ASCII)
-    if REVISE in pause.ways and len(words) >= SHORTEST and words[0] not in VERDICTS:
+    if REVISE in pause.answers and len(words) >= SHORTEST and words[0] not in VERDICTS:
         return Answer(REVISE, via, feedback=text, revision=revision)
     raise Unclear(_how(pause))
 
@@ -91,7 +91,7 @@ def takes_words(pause: Pause, action: str) -> bool:
 
 def offered(pause: Pause) -> list[str]:
     """The answers that a message has buttons for."""
-    return [name for name in pause.ways if name != REVISE or pause.may_revise]
+    return [name for name in pause.answers if name != REVISE or pause.may_revise]
 
 
 def as_input(answer: Answer) -> Answer:
@@ -108,14 +108,14 @@ def _one_text(pause: Pause) -> bool:
 def _action(text: str, pause: Pause) -> str:
     """The answer that a text names, by its name or by the words on its button; "" for none."""
     wanted = " ".join(text.split()).strip(" .!,*_").casefold()
-    known = {name: name for name in [*pause.ways, CANCEL]}
-    known |= {answers.label_of(pause, name).casefold(): name for name in pause.ways}
+    known = {name: name for name in [*pause.answers, CANCEL]}
+    known |= {answers.label_of(pause, name).casefold(): name for name in pause.answers}
     found: str = known.get(wanted, "")
     return found
 
 
 def _how(pause: Pause) -> str:
-    names = [name for name in pause.ways if not pause.wants_data(name)]
+    names = [name for name in pause.answers if not pause.wants_data(name)]
     clear = ", ".join(f'"{name}: …"' if name == REVISE else f'"{name}"' for name in names)
     how = gettext("It was not clear what you answer. In the first line, write %(answers)s.")
     return how % {"answers": clear or gettext("the answer")}

@@ -125,8 +125,8 @@ def check_words(pause: Pause, answer: Answer) -> None:
     cannot be kept.
     """
     action, feedback = answer.action, answer.feedback
-    if action != CANCEL and action not in pause.ways:
-        known = ", ".join([*pause.ways, CANCEL])
+    if action != CANCEL and action not in pause.answers:
+        known = ", ".join([*pause.answers, CANCEL])
         raise AnswerInvalid(
             {
                 "decision": [

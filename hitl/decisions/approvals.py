@@ -86,7 +86,7 @@ def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
         goes_on=decision.action not in REFUSALS
         and decision.undoes_id is None
         and not hasattr(decision, "undone_by"),
-        ways=frozenset(pause.ways),
+        answers=frozenset(pause.answers),
         revision=decision.revision,
         content_digest=decision.content_digest,
         asked_revision=pause.revision,

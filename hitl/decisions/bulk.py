@@ -171,7 +171,7 @@ def refused(pause: Pause, action: str) -> str:
         return gettext("It wants a second factor: look at it by itself.")
     if action in pause.review.get("reason_required", []):
         return gettext("This answer needs a reason of its own.")
-    if action == APPROVE and APPROVE not in pause.ways:
+    if action == APPROVE and APPROVE not in pause.answers:
         return gettext("It has answers of its own, and no Approve.")
     if pause.wants_data(action):
         return gettext("It asks for data.")

@@ -172,7 +172,7 @@ def _question(run: Run, first: Checkpoint, passed: Sequence[FrozenStep], reason:
         content=content,
         facts=facts,
         content_digest=codec.digest(codec.encode({"content": content, "facts": facts})),
-        ways={STEP_AROUND: first.next_step},
+        answers={STEP_AROUND: first.next_step},
         labels={STEP_AROUND: "Bypassed the review"},
         opened_at=now,
         closed_at=now,

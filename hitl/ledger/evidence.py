@@ -43,7 +43,7 @@ def of(pause: Pause, *, early_at: dt.datetime | None = None) -> dict[str, Any]:
         "patch": pause.patch_digest or None,
         "opened_at": pause.opened_at.isoformat(),
         "deadline_at": pause.deadline_at.isoformat() if pause.deadline_at else None,
-        "leads_to": {way: titles.get(to, "") for way, to in pause.ways.items()},
+        "leads_to": {way: titles.get(to, "") for way, to in pause.answers.items()},
         **({"answered_unseen_at": early_at.isoformat()} if early_at else {}),
     }
 

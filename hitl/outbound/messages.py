@@ -245,7 +245,7 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
         "title": None if hidden else title_of(pause),
         "question": None if hidden else demand(delivery.words or pause.question),
         "required_inputs": None if hidden else pause.required_inputs,
-        "answers": [*pause.ways, "cancel"],
+        "answers": [*pause.answers, "cancel"],
         "revision": pause.revision,
         "content_digest": pause.content_digest,
         "opened_at": pause.opened_at.isoformat(),

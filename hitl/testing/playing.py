@@ -58,7 +58,7 @@ class Question:
     facts: Mapping[str, Any]
     effects: Sequence[str]
     """What approving does, in the step's own sentences."""
-    actions: Sequence[str]
+    answers: Sequence[str]
     """The answers that it takes."""
     schema: Mapping[str, Any]
     """JSON Schema of the data that must come with the answer; {} where words are enough."""
@@ -397,7 +397,7 @@ def _question(pause: Pause) -> Question:
         patch=get_blob(pause.patch_digest).decode() if pause.patch_digest else "",
         facts=dict(pause.facts),
         effects=pause.effects,
-        actions=list(dict.fromkeys([*pause.ways, CANCEL])),
+        answers=list(dict.fromkeys([*pause.answers, CANCEL])),
         schema=pause.required_inputs,
         known=pause.known,
         calls=pause.calls,

@@ -383,6 +383,11 @@ def _outcome(recording: _Recording, execution: _Execution, step: FrozenStep) -> 
         raise StepFailed(str(error), code="unknown_step") from error
 
 
+def _answers(pause: Document) -> Any:
+    """Give the answers of a question; an older document has them under another name."""
+    return pause["ways" if "ways" in pause else "answers"]
+
+
 def _recorded(recording: _Recording, execution: _Execution) -> dict[str, Any]:
     """What the execution came to, as `_now` tells it."""
     after, pause = execution.after, recording.pause(execution.after["id"])
@@ -397,13 +402,13 @@ def _recorded(recording: _Recording, execution: _Execution) -> dict[str, Any]:
             "patch": _blob(recording.document, pause["patch_digest"]),
             "facts": dict(pause["facts"]),
             "effects": pause["effects"],
-            "ways": pause["ways"],
+            "answers": _answers(pause),
             "required_inputs": pause["required_inputs"],
         }
     elif "gather" in after["metadata"] and not after["next_step"]:
         told["children"] = sorted(_children(after))
     else:
-        told["next_step"] = pause["ways"]["approve"] if pause is not None else after["next_step"]
+        told["next_step"] = _answers(pause)["approve"] if pause is not None else after["next_step"]
     return told
 
 
@@ -429,7 +434,7 @@ def _now(
             "patch": codec.readable(report.patch),
             "facts": redaction.redact(dict(report.facts)),
             "effects": [*report.effects],
-            "ways": dict(outcome.actions),
+            "answers": dict(outcome.answers),
             "required_inputs": dict(question.required_inputs),
         }
     elif isinstance(outcome, Gather):

@@ -62,6 +62,9 @@ NAMES: dict[str, Any] = {
     "factor": {**text(16), "description": "The second factor that was proven, where one was."},
     "factor_at": {**TIME_OR_NULL, "description": "When it was."},
 }
+NEWER = ("answers", "answers_without_input")
+OLDER = {"ways": OBJECT, "bare": LIST}
+"""What a question's answers were called in documents of before, in the same order."""
 VOTE_ROW = record(
     {
         "id": shown("vote"),
@@ -127,9 +130,14 @@ PAUSE_ROW = record(
             **listed(COMMENT_ROW),
             "description": "What people said to each other at it.",
         },
+        **{name: {**shape, "deprecated": True} for name, shape in OLDER.items()},
         "imported": MARK,
     },
-    optional=("kind", "calls", "outside", "votes", "comments", "imported"),
+    optional=(
+        *("kind", "calls", "outside", "votes", "comments", "imported", "summary"),
+        *(*NEWER, *OLDER),
+    ),
+    anyOf=[{"required": [*NEWER]}, {"required": [*OLDER]}],
 )
 DECISION_ROW = record(
     {

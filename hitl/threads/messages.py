@@ -217,12 +217,12 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
     elif pause.required_inputs and text not in WORDS:
         field = "" if text is None or pause.calls else text_field(pause.required_inputs)
         payload = {field: text} if field else dict(given)
-        reply = Answer(ANSWER if ANSWER in pause.ways else APPROVE, via, payload=payload)
+        reply = Answer(ANSWER if ANSWER in pause.answers else APPROVE, via, payload=payload)
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
     else:
-        action = WORDS.get(text) or (ANSWER if ANSWER in pause.ways else REVISE)
-        if action == REVISE and REVISE not in pause.ways:
+        action = WORDS.get(text) or (ANSWER if ANSWER in pause.answers else REVISE)
+        if action == REVISE and REVISE not in pause.answers:
             raise AnswerInvalid(
                 {"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]},
                 code="unknown_answer",

@@ -260,7 +260,9 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
         return nothing
     at = newest[last.pause.run.thread_id]
     step = current_step(at)
-    if step != last.pause.ways.get(REVISE) or not (at.status in {PENDING, RUNNING} or at.awaited):
+    if step != last.pause.answers.get(REVISE) or not (
+        at.status in {PENDING, RUNNING} or at.awaited
+    ):
         return nothing
     return {
         "rerunning": f"{at.child_name}: {step}"

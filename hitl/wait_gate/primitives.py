@@ -226,7 +226,7 @@ def document(state: WorkflowState) -> dict[str, Any]:
         "required_inputs": asked.required_inputs if asked else None,
         "next_deadline": asked.deadline_at.isoformat() if asked and asked.deadline_at else None,
         "question": asked.question if asked else None,
-        "answers": [*asked.ways, "cancel"] if asked else [],
+        "answers": [*asked.answers, "cancel"] if asked else [],
         "attempts": asked.attempts if asked else 0,
         "refined": asked.refined if asked else "",
         "pause_id": pause.shown_id if pause else None,

@@ -234,9 +234,9 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.ExternalQ
         check_recipient(to)
     if asked.callback_secret and not signatures.is_secret(asked.callback_secret):
         raise WaitInvalid({"callback_secret": ["whsec_ and the base64 of at least 24 bytes."]})
-    ways, labels = tool_calls.ways_out(calls, to="") if calls else _ways(asked, inputs)
+    answers, labels = tool_calls.answers_to(calls, to="") if calls else _answers(asked, inputs)
     try:
-        outside = external_runs.asked_outside(rules, calls, ways)
+        outside = external_runs.asked_outside(rules, calls, answers)
     except StepFailed as error:
         raise WaitInvalid({"review.external": [str(error)]}) from error
     return external_runs.ExternalQuestion(
@@ -245,7 +245,7 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.ExternalQ
         content=asked.content or str(inputs.get("description", "")),
         blocking_reason=asked.reason,
         required_inputs=inputs,
-        ways=ways,
+        answers=answers,
         labels=labels,
         facts=[("Run", asked.run_id), ("Node", asked.node_id)]
         if token is None
@@ -256,7 +256,7 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.ExternalQ
         node_id=asked.node_id,
         prompt_id=asked.prompt_id,
         calls=calls,
-        bare=[APPROVE] if calls else [],
+        answers_without_input=[APPROVE] if calls else [],
         agent="" if token is None else token.name,
     )
 
@@ -317,7 +317,9 @@ def _check_id(name: str, token: ApiToken | None) -> None:
         )
 
 
-def _ways(asked: WaitRequest, inputs: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _answers(
+    asked: WaitRequest, inputs: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Answers and their labels. All of them lead out of here."""
     usual, label = (ANSWER, "Send") if inputs else (APPROVE, "Approve")
     chosen = {choice["name"]: choice["label"] for choice in asked.choices}

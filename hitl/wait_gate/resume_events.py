@@ -101,7 +101,7 @@ def fits(pause: Pause, event: ResumeEvent) -> bool:
 
 def types_of(pause: Pause) -> list[str]:
     """What an event for this question may give as its type."""
-    return list(dict.fromkeys(filter(None, [pause.phase, pause.kind, *pause.ways, CANCEL])))
+    return list(dict.fromkeys(filter(None, [pause.phase, pause.kind, *pause.answers, CANCEL])))
 
 
 def nodes_of(pause: Pause) -> list[str]:
@@ -217,16 +217,16 @@ def _for_the_call(pause: Pause, event: ResumeEvent) -> dict[str, Any] | None:
         return None
     [call], word = pause.calls, decision.strip().lower()
     # a word that answers the whole question is that answer
-    if word not in tool_calls.allowed(call) or word in pause.ways:
+    if word not in tool_calls.allowed(call) or word in pause.answers:
         return None
     return {"calls": {call["id"]: {**payload, "decision": word}}}
 
 
 def _action(pause: Pause, event: ResumeEvent) -> str:
     """Which of the question's answers is given."""
-    if event.input_type in {*pause.ways, CANCEL}:
+    if event.input_type in {*pause.answers, CANCEL}:
         return event.input_type
-    usual = ANSWER if ANSWER in pause.ways else APPROVE if APPROVE in pause.ways else ""
+    usual = ANSWER if ANSWER in pause.answers else APPROVE if APPROVE in pause.answers else ""
     data = pause.wants_data(usual)
     word = _word(pause, event.payload)
     # a word is the data then
@@ -235,7 +235,7 @@ def _action(pause: Pause, event: ResumeEvent) -> str:
     if usual and (data or usual == ANSWER):
         return usual
     raise AnswerInvalid(
-        {"payload.decision": [f"Say which: {', '.join([*pause.ways, CANCEL])}."]},
+        {"payload.decision": [f"Say which: {', '.join([*pause.answers, CANCEL])}."]},
         code="unknown_answer",
     )
 
@@ -248,9 +248,9 @@ def _word(pause: Pause, payload: Any) -> str:
     if not isinstance(decision, str) or "decision" in pause.required_inputs.get("properties", {}):
         return ""
     word = decision.strip().lower()
-    if word == REJECT and REJECT not in pause.ways and not pause.calls:
+    if word == REJECT and REJECT not in pause.answers and not pause.calls:
         return CANCEL  # as in a chat; of calls each is rejected by itself
-    return word if word in {*pause.ways, CANCEL} else ""
+    return word if word in {*pause.answers, CANCEL} else ""
 
 
 def _wrapped(pause: Pause, action: str, payload: Any) -> Any:

@@ -218,7 +218,7 @@ class PauseRows(ConfirmedAdmin):
         "ckpt": "checkpoint",
     }
     search_help_text = gettext_lazy("A pse_, run_, thr_, wo_ or ckpt_ id")
-    heavy = ("content", "facts", "effects", "ways", "labels", "calls")
+    heavy = ("content", "facts", "effects", "answers", "labels", "calls")
     sealed: ClassVar[dict[str, str]] = {
         "question_text": "question", "content_text": "content", "facts_json": "facts",
         "effects_json": "effects", "patch_text": "",
@@ -242,7 +242,7 @@ class PauseRows(ConfirmedAdmin):
     fields = (
         "shown", "question_text", "status", "kind", "revision", "max_revisions", "order_link",
         "run_link", "checkpoint_link", "step",
-        "phase", "content_text", "facts_json", "effects_json", "calls_json", "ways_json",
+        "phase", "content_text", "facts_json", "effects_json", "calls_json", "answers_json",
         "labels_json", "patch_text", "content_digest",
         "decision_link", "opened_at", "deadline_at", "extendable_until", "next_at", "reminded",
         "stage", "closed_at",
@@ -285,8 +285,8 @@ class PauseRows(ConfirmedAdmin):
         return as_json(lambda: pause.effects)
 
     @display(description=gettext_lazy("answers and where they lead"))
-    def ways_json(self, pause: Pause) -> SafeString:
-        return as_json(lambda: pause.ways)
+    def answers_json(self, pause: Pause) -> SafeString:
+        return as_json(lambda: pause.answers)
 
     @display(description=gettext_lazy("labels"))
     def labels_json(self, pause: Pause) -> SafeString:

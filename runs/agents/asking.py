@@ -99,7 +99,7 @@ def a_question(
     back = context.step
     return Ask(
         question=title,
-        actions={ANSWER: back} if options else {APPROVE: back, ANSWER: back},
+        answers={ANSWER: back} if options else {APPROVE: back, ANSWER: back},
         answers_without_input=() if options else (APPROVE,),
         labels={ANSWER: "Send answer"},
         report=Report(

@@ -144,7 +144,7 @@ def _ask(
     question = str(data.get("prompt", "")).strip() or "The agent asks."
     return Ask(
         question=question[:300],
-        actions={ANSWER: context.step},
+        answers={ANSWER: context.step},
         labels={ANSWER: "Send"},
         report=Report(content=question),
         update=_kept(state, context, past),

@@ -50,7 +50,7 @@ class Found:
 
 
 Place = tuple[str, str]
-"""Where runs stand: the step they are at or wait to begin, and, as JSON, the ways out of the
+"""Where runs stand: the step they are at or wait to begin, and, as JSON, the answers out of the
 question they wait at.
 """
 
@@ -64,12 +64,12 @@ def report(*, verdicts: Sequence[Verdict] = VERDICTS) -> list[Found]:
     places: dict[str, dict[Place, int]] = {}
     grouped = (
         _live()
-        .values_list("definition", "thread__head__next_step", "question__ways")
+        .values_list("definition", "thread__head__next_step", "question__answers")
         .annotate(count=Count("pk"))
         .order_by()
     )
-    for digest, next_step, ways, count in grouped:
-        places.setdefault(digest, {})[next_step or "", codec.encode(ways or {})] = count
+    for digest, next_step, answers, count in grouped:
+        places.setdefault(digest, {})[next_step or "", codec.encode(answers or {})] = count
     definitions = Definition.objects.in_bulk(list(places))
     return [
         step
@@ -119,8 +119,12 @@ def _judge(
 
 def _runs(definition: Definition, places: Sequence[Place]) -> list[uuid.UUID]:
     here = Q(pk__in=[])
-    for next_step, ways in places:
-        question = Q(question__ways=json.loads(ways)) if ways != "{}" else Q(question__isnull=True)
+    for next_step, answers in places:
+        question = (
+            Q(question__answers=json.loads(answers))
+            if answers != "{}"
+            else Q(question__isnull=True)
+        )
         here |= Q(thread__head__next_step=next_step) & question
     return list(
         _live()
@@ -136,8 +140,8 @@ def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
     All, where the place is none of them.
     """
     known = {step["name"]: step for step in steps}
-    next_step, ways = place
-    names = [next_step] if next_step else list(json.loads(ways).values())
+    next_step, answers = place
+    names = [next_step] if next_step else list(json.loads(answers).values())
     if not names or not known.keys() >= set(filter(None, names)):
         return set(known)
     reached: set[str] = set()
@@ -231,7 +235,7 @@ class ChangedStep(NamedTuple):
 def changed_ahead(pause: Pause) -> list[ChangedStep]:
     """The changed steps that an open question may lead to."""
     steps = pause.run.frozen.steps
-    ahead = _ahead(steps, ("", codec.encode(pause.ways)))
+    ahead = _ahead(steps, ("", codec.encode(pause.answers)))
     return [
         ChangedStep(step["title"], _waits(step))
         for step in steps

@@ -219,12 +219,12 @@ def next_at(columns: Mapping[str, Any]) -> dt.datetime | None:
 
 
 NO_ACTION = {"expire", "cancel", "escalate"}
-"""Outcomes of a deadline that are none of the question's actions."""
+"""Outcomes of a deadline that are none of the question's answers."""
 
 
 def outcome_of(pause: Pause) -> str:
     """What the deadline will do, as things stand: `expire`, `cancel`, `escalate`, or take one of
-    the question's own actions, such as `approve`; "" where there is no deadline.
+    the question's own answers, such as `approve`; "" where there is no deadline.
 
     What cannot be done expires: an action that needs data or that the question does not have, an
     escalation after its last stage.
@@ -232,7 +232,7 @@ def outcome_of(pause: Pause) -> str:
     if pause.deadline_at is None:
         return ""
     wanted: str = pause.review.get("deadline", {}).get("outcome", "expire")
-    if wanted not in NO_ACTION and (wanted not in pause.ways or pause.wants_data(wanted)):
+    if wanted not in NO_ACTION and (wanted not in pause.answers or pause.wants_data(wanted)):
         return "expire"
     if wanted == "escalate" and pause.stage >= len(pause.review.get("escalation", [])):
         return "expire"

@@ -16,7 +16,7 @@ from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency
 from runs.models.kinds import Kinds
 from runs.workflows import refusals, registry, schemas
-from runs.workflows.code.asked import ApprovalWanted, required_approvals, targets
+from runs.workflows.code.asked import ApprovalWanted, renamed, required_approvals, targets
 from runs.workflows.code.fingerprint import fingerprint
 from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import Choice, FrozenStep
@@ -132,17 +132,19 @@ def freeze_steps(
 
 
 def _check_targets(steps: Sequence[FrozenStep]) -> None:
-    """Raise TemplateInvalid where the code of a step names another step with a misspelt name: it
-    could only fail. A name that is like none of this template's may be meant for another template
-    that uses the same code.
+    """Raise TemplateInvalid where the code of a step names another step with a misspelt name, or
+    asks by a keyword of before: it could only fail. A name that is like none of this template's
+    may be meant for another template that uses the same code.
     """
     known = {step["name"] for step in steps}
     for position, step in enumerate(steps):
         try:
-            named = targets(find(step["function"], step.get("function_version", 1)))
+            function = find(step["function"], step.get("function_version", 1))
         except UnknownStep:
             continue
-        for target in named:
+        if old := renamed(function):
+            raise refused(f"steps.{position}.step_template_slug", old[0])
+        for target in targets(function):
             if target.step not in known and refusals.close(target.step, known):
                 raise refused(
                     f"steps.{position}.step_template_slug",

@@ -142,7 +142,7 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
     """
     before = named(pause.checkpoint.metadata)
     asked_by = _rules(pause.run.frozen.steps, pause.step)
-    asks_for_approval = pause.phase not in STOPS and bool(approving(pause) & {*pause.ways})
+    asks_for_approval = pause.phase not in STOPS and bool(approving(pause) & {*pause.answers})
     if (
         pause.phase not in STOPS
         and action != sequence.REVISE
@@ -200,7 +200,7 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
         return "another step asked"
     if record.definition != run.definition_id or not narrowing.is_narrowed(rules, record.review):
         return "it was asked by other rules"
-    if not record.goes_on or record.phase in STOPS or record.action not in record.ways:
+    if not record.goes_on or record.phase in STOPS or record.action not in record.answers:
         return "it approves nothing, or was taken back"
     if (record.content_digest, record.revision) != (
         record.asked_digest,

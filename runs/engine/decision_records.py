@@ -33,7 +33,7 @@ class DecisionRecord:
     """Whether it lets the run go on: no revision, no cancellation, nothing that was taken back or
     stepped around.
     """
-    ways: Collection[str]
+    answers: Collection[str]
     """The answers that there were."""
     revision: int
     content_digest: str
@@ -73,7 +73,7 @@ class DecisionRecord:
     @property
     def reviews(self) -> bool:
         """Whether one of the answers was an approval: else the question asked for data alone."""
-        return bool({*self.approving} & {*self.ways})
+        return bool({*self.approving} & {*self.answers})
 
 
 class Decisions(Protocol):

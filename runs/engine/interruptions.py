@@ -38,7 +38,7 @@ def before(step: FrozenStep) -> CheckedAsk:
     )
     ask = Ask(
         question=f"Waiting before {step['title']}",
-        actions={APPROVE: step["name"]},
+        answers={APPROVE: step["name"]},
         report=report,
         phase=BEFORE,
     )
@@ -67,7 +67,7 @@ def _stop(step: FrozenStep, outcome: Go | Done | Sleep, *, question: str, phase:
     shown = outcome.report or Report(content=f"**{step['title']}** is done. Approve to go on.")
     return StepReview(
         question=question,
-        actions={APPROVE: to},
+        answers={APPROVE: to},
         report=replace(shown, review=None),  # that is about the review of the step
         update=outcome.update,
         phase=phase,

@@ -36,7 +36,7 @@ class CheckedAsk:
     """The tool calls that it is about, as `tool_calls.kept` has them."""
     required_inputs: Mapping[str, Any]
     """The schema of the data that is asked for, as it is kept; {} where words are enough."""
-    bare: Sequence[str]
+    answers_without_input: Sequence[str]
     """The answers that bring no data."""
     review: Review
     """The rules that it is asked by."""
@@ -73,9 +73,9 @@ def parse(ask: Ask, rules: Review) -> CheckedAsk:
         prompt_id=prompt_of(ask),
         calls=calls,
         required_inputs=inputs,
-        bare=[*ask.answers_without_input, *([APPROVE] if calls else [])],
+        answers_without_input=[*ask.answers_without_input, *([APPROVE] if calls else [])],
         review=limited(ask, review),
-        outside=asked_outside(review, calls, ask.actions, ask.outside),
+        outside=asked_outside(review, calls, ask.answers, ask.outside),
         approves=[action for action in sequence.approving(ask) if action != APPROVE],
         **_of_template(ask, review, calls),
     )
@@ -147,7 +147,7 @@ def opens(review: Review, *, at: dt.datetime, until: dt.datetime | None = None) 
 def asked_outside(
     review: Review,
     calls: Sequence[Mapping[str, Any]],
-    ways: Mapping[str, str],
+    answers: Mapping[str, str],
     outside: Outside | None = None,
 ) -> dict[str, Any]:
     """Give what a question keeps of who is asked without an account.
@@ -155,7 +155,7 @@ def asked_outside(
     Raises StepFailed (`outside_invalid`).
     """
     high_risk = is_of_high_risk(review, calls)
-    return external_reviewers.asked(outside, review, ways, high_risk=high_risk)
+    return external_reviewers.asked(outside, review, answers, high_risk=high_risk)
 
 
 RESERVED = {APPROVE, REVISE, CANCEL, ANSWER, "expire", "escalate"}
@@ -174,15 +174,15 @@ def limited(ask: Ask, review: Review) -> Review:
         dt.timedelta(seconds=1) <= ask.within <= LONGEST_WAIT
     ):
         raise _bad_limit("`within` is a timedelta of one second to ten years")
-    if APPROVE in ask.actions:
+    if APPROVE in ask.answers:
         raise _bad_limit("a verdict has its deadline in the review rules of its step")
     if ask.otherwise and (
-        ask.otherwise not in ask.actions
+        ask.otherwise not in ask.answers
         or ask.otherwise in RESERVED
         or (ask.required_inputs and ask.otherwise not in ask.answers_without_input)
     ):
         raise _bad_limit(
-            "`otherwise` names one of the question's actions and, where data is asked for, one of "
+            "`otherwise` names one of the question's answers and, where data is asked for, one of "
             f"`answers_without_input`, and none of {', '.join(sorted(RESERVED))}"
         )
     if review.get("deadline", {}).get("outcome") == "escalate":
@@ -255,7 +255,7 @@ def kind_of(outcome: Ask) -> PauseKind:
         return PauseKind(outcome.kind)
     return (
         PauseKind.INPUT
-        if APPROVE not in outcome.actions and (outcome.required_inputs or ANSWER in outcome.actions)
+        if APPROVE not in outcome.answers and (outcome.required_inputs or ANSWER in outcome.answers)
         else PauseKind.APPROVAL
     )
 
@@ -267,10 +267,10 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
     """
     if not outcome.calls:
         return []
-    if ANSWER not in outcome.actions or outcome.required_inputs:
+    if ANSWER not in outcome.answers or outcome.required_inputs:
         message = (
             f"A question about calls is answered with {ANSWER!r}, which must be one of its "
-            "ways, and asks for nothing else."
+            "answers, and asks for nothing else."
         )
         raise StepFailed(message, code=tool_calls.CallsRefused.code)
     try:

@@ -239,7 +239,7 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     if passes:
         _passing(settings.WAYSTATION_PASSES)(pause.pk, passes)
         if not question.sleeps:
-            to = outcome.actions[sequence.APPROVE]
+            to = outcome.answers[sequence.APPROVE]
             held.progress.pass_review(sequence.queue_of(held.steps, to))
         return pause
     hints.pauses_changed_on_commit()

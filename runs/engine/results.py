@@ -26,7 +26,7 @@ TEXTS = (
 )  # fmt: skip
 """Parts of answers, and of what reviewers are shown, that are texts."""
 NAMED: dict[str, type | tuple[type, ...]] = {
-    "actions": str, "labels": str, "facts": (str, int, float), "known": object,
+    "answers": str, "labels": str, "facts": (str, int, float), "known": object,
 }  # fmt: skip
 """Parts that are objects, and what their values are."""
 LONGEST_NAME = 64
@@ -57,14 +57,14 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
             result, targets = outcome, [to]
         case Done():
             result, targets = outcome, []
-        case Ask(actions=ways):
+        case Ask(answers=answers):
             step = sequence.named(held.steps, held.progress.at)
             if isinstance(outcome, sequence.StepReview) and outcome.then is not None:
                 _timer(outcome.then)
             question = questions.parse(outcome, rules.of(step))
             if outcome.review is not None or outcome.report.review is not None:
                 reviewer_index.check_narrowed(held.run, question.review)
-            result, targets = question, [*ways.values()]
+            result, targets = question, [*answers.values()]
         case Gather(to=to):
             step = sequence.named(held.steps, held.progress.at)
             children.check(step, outcome, depth=held.run.depth)
@@ -115,12 +115,12 @@ def _misshapen(outcome: Any) -> str:
                     return _other(f"{name}[{key!r:.50}]", wrong, "a text")
     if isinstance(outcome, Ask):
         if isinstance(outcome.approves, str) or not isinstance(outcome.approves, Sequence):
-            return _other("approves", outcome.approves, "a list of actions")
-        if unknown := [name for name in outcome.approves if name not in outcome.actions]:
-            return f"says that {unknown[0]!r:.60} approves, which is none of its actions"
+            return _other("approves", outcome.approves, "a list of answers")
+        if unknown := [name for name in outcome.approves if name not in outcome.answers]:
+            return f"says that {unknown[0]!r:.60} approves, which is none of its answers"
         if {sequence.REVISE, sequence.CANCEL} & {*outcome.approves}:
             return "says that revise or cancel approves"
-        for name in (outcome.phase, *outcome.actions):
+        for name in (outcome.phase, *outcome.answers):
             if len(name) > LONGEST_NAME:
                 return f"names an action or a phase with more than {LONGEST_NAME} characters"
     return ""

@@ -194,7 +194,8 @@ class Pause(ids.HasShownId, models.Model):
     CARD = (
         "step", "phase", "kind", "question", "summary", "content", "facts", "effects",
         "content_digest",
-        "revision", "max_revisions", "ways", "labels", "required_inputs", "known", "bare", "calls",
+        "revision", "max_revisions", "answers", "labels", "required_inputs", "known",
+        "answers_without_input", "calls",
         "attempts", "refined", "outside",
     )  # fmt: skip
     """Columns that its card shows, or that say what may be answered. The evidence of a decision and
@@ -248,7 +249,7 @@ class Pause(ids.HasShownId, models.Model):
         help_text="JSON Schema of what comes with the answer; {} where words are enough.",
     )
     known = SealedJsonField(default=dict, help_text="What the form begins with.")
-    bare = JsonTextField(
+    answers_without_input = JsonTextField(
         default=list, help_text="Answers that bring no data, beside revise and cancel."
     )
     attempts = models.PositiveIntegerField(
@@ -321,7 +322,7 @@ class Pause(ids.HasShownId, models.Model):
         default=0, help_text="How many of the reminders have passed."
     )
     next_at = models.DateTimeField(null=True, help_text="When the sweep looks at it next.")
-    ways = JsonTextField(help_text="Answer → the step it leads to.")
+    answers = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
@@ -419,7 +420,7 @@ class Pause(ids.HasShownId, models.Model):
 
     @property
     def may_revise(self) -> bool:
-        return "revise" in self.ways and self.revision <= self.max_revisions
+        return "revise" in self.answers and self.revision <= self.max_revisions
 
     @property
     def risk(self) -> str:
@@ -439,5 +440,5 @@ class Pause(ids.HasShownId, models.Model):
         return bool(self.required_inputs) and action not in {
             sequence.REVISE,
             sequence.CANCEL,
-            *self.bare,
+            *self.answers_without_input,
         }

@@ -50,7 +50,7 @@ class ExternalQuestion:
     content: str
     blocking_reason: str
     required_inputs: Mapping[str, Any]
-    ways: Mapping[str, str]
+    answers: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     facts: Sequence[tuple[str, str]] = ()
     review: Review = field(default_factory=Review)
@@ -62,7 +62,7 @@ class ExternalQuestion:
     prompt_id: str = ""
     calls: Sequence[Mapping[str, Any]] = ()
     """Tool calls to decide one by one, as `checked_calls` gave them."""
-    bare: Sequence[str] = ()
+    answers_without_input: Sequence[str] = ()
     """Answers that bring no data."""
     agent: str = ""
     """The name of the agent that asks; "" for another engine."""
@@ -150,10 +150,10 @@ def open_wait(thread: Thread, asked: ExternalQuestion) -> Pause:
         ),
         required_inputs=dict(asked.required_inputs),
         calls=[dict(call) for call in asked.calls],
-        bare=list(asked.bare),
+        answers_without_input=list(asked.answers_without_input),
         outside=dict(asked.outside),
         **opening,
-        ways=dict(asked.ways),
+        answers=dict(asked.answers),
         labels=dict(asked.labels),
         max_revisions=0,
     )

@@ -157,7 +157,7 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
     """Write the answer as a checkpoint: its `next_step` is the way out, its state holds the
     feedback and the update, and under `decided_content` the content as it was edited.
     """
-    run, action, to = pause.run, answer.action, pause.ways[answer.action]
+    run, action, to = pause.run, answer.action, pause.answers[answer.action]
     check_update(pause, action, answer.update)
     queue = sequence.queue_of(run.frozen.steps, to)
     before = store.load(pause.checkpoint)
@@ -243,8 +243,8 @@ def check_update(pause: Pause, action: str, update: Mapping[str, Any] | None) ->
     """Raise forks.ReviewStands where an answer brings what no step asked for, and that would change
     the state behind a reviewed step.
     """
-    if action in pause.ways and brings(pause, update):
-        check_brought(pause.run, pause.ways[action])
+    if action in pause.answers and brings(pause, update):
+        check_brought(pause.run, pause.answers[action])
 
 
 def tell_again(pause: Pause, **details: Any) -> None:
@@ -306,7 +306,7 @@ def _wake_after_end(pause: Pause, woken: list[ending.Wake] | None) -> None:
 def _checkpoint(
     pause: Pause, answer: Resumption, state: dict[str, Any], before: dict[str, Any]
 ) -> Checkpoint:
-    steps, next_step = pause.run.frozen.steps, pause.ways[answer.action]
+    steps, next_step = pause.run.frozen.steps, pause.answers[answer.action]
     gone = {"blocking_reason", "next_deadline", approvals.MATERIAL, approvals.KEY}
     gone |= {approvals.APPROVES, SLEEPS}
     kept = {

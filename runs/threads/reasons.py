@@ -11,6 +11,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy
 
 from runs.models import Pause, Run, WorkOrder
+from runs.states import PENDING, RUNNING
 
 
 class Code(models.TextChoices):
@@ -50,6 +51,9 @@ class Reason:
     run: Run | None = None
     details: Sequence[str] = ()
     since: dt.datetime | None = None
+    sent_at: dt.datetime | None = None
+    """When its message went to the broker last, as far as rows say: as it became due, or by the
+    last look of beat's."""
     until: dt.datetime | None = None
     """When it ends, or something else happens, if that is known."""
     then: str = ""
@@ -62,6 +66,12 @@ class Reason:
     other_holders: int = 0
     key: str = field(init=False, default="")
     """Changes with what people read of it."""
+
+    @property
+    def may_be_sent_again(self) -> bool:
+        """Whether a worker could take it up if its message came, or came again."""
+        lost = {Code.WORKER_LOST, Code.QUEUED, Code.NO_SWEEP, Code.STUCK}
+        return self.code in lost and self.run is not None and self.run.status in {PENDING, RUNNING}
 
     @property
     def moves(self) -> bool:

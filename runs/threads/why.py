@@ -276,6 +276,7 @@ def _due(run: Run, now: dt.datetime) -> Reason:
         len(workers),
     ) % {**queue, "workers": len(workers), "busy": busy, "ahead": ahead}
     details = [crowd, *_losses(run)]
+    sent_at = run.due_at if waits <= patience else max(run.due_at, _looked_at(seen) or run.due_at)
     if waits <= patience:
         return Reason(
             code=Code.QUEUED,
@@ -283,6 +284,7 @@ def _due(run: Run, now: dt.datetime) -> Reason:
             run=run,
             details=details,
             since=run.due_at,
+            sent_at=sent_at,
             until=run.due_at + dt.timedelta(seconds=patience),
             then=gettext("its message is sent again, if no worker has taken it by then."),
             advice=gettext("Nothing has to be done: the next free worker takes it."),
@@ -294,6 +296,7 @@ def _due(run: Run, now: dt.datetime) -> Reason:
             run=run,
             details=[*beat, *details],
             since=run.due_at,
+            sent_at=sent_at,
             advice=_start_beat(),
         )
     again = gettext(
@@ -307,6 +310,7 @@ def _due(run: Run, now: dt.datetime) -> Reason:
             run=run,
             details=details,
             since=run.due_at,
+            sent_at=sent_at,
             advice=gettext("Nothing has to be done: the next free worker takes it."),
         )
     words = gettext("It has been due for longer than %(bound)s s, and no worker took it.")
@@ -316,8 +320,9 @@ def _due(run: Run, now: dt.datetime) -> Reason:
         run=run,
         details=[again, *details],
         since=run.due_at,
+        sent_at=sent_at,
         advice=gettext(
-            "An operator presses “Send them again now” on the Operations page. If it stays, all "
+            "An operator presses “Send its message again”. If it stays, all "
             "workers are busy (add some, or cancel what holds them) or hang (restart them)."
         ),
     )
@@ -329,9 +334,13 @@ def _heartbeats() -> list[Heartbeat]:
     return list(lately.order_by("pk"))
 
 
+def _looked_at(seen: Sequence[Heartbeat]) -> dt.datetime | None:
+    return next((row.seen_at for row in seen if row.kind == HeartbeatKind.LOOK), None)
+
+
 def _beat(seen: Sequence[Heartbeat], now: dt.datetime) -> list[str]:
     """What is wrong with beat's look, which takes lost runs back and sends messages again."""
-    looked = next((row.seen_at for row in seen if row.kind == HeartbeatKind.LOOK), None)
+    looked = _looked_at(seen)
     if looked is None:
         return [gettext("Beat's look, which sends messages again, was never carried out.")]
     if (now - looked).total_seconds() <= silence():

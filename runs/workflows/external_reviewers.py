@@ -48,10 +48,14 @@ def named(review: Mapping[str, Any]) -> list[str]:
 
 
 def asked(
-    outside: Outside | None, review: Mapping[str, Any], ways: Mapping[str, str], *, high_risk: bool
+    outside: Outside | None,
+    review: Mapping[str, Any],
+    answers: Mapping[str, str],
+    *,
+    high_risk: bool,
 ) -> dict[str, Any]:
-    """What a question keeps of who is asked outside, as `{"to", "question", "content", "ways"}`; {}
-    where nobody is.
+    """Give what a question keeps of who is asked outside, as `{"to", "question", "content",
+    "answers"}`; {} where nobody is.
 
     Addresses are in lower case, each once. What is of high risk is asked of nobody outside. Raises
     StepFailed (`outside_invalid`).
@@ -69,18 +73,18 @@ def asked(
         )
     if not to or high_risk:
         return {}
-    given = _ways(outside.ways if outside else (), ways)
+    given = _given(outside.answers if outside else (), answers)
     return {
         "to": to,
         "question": outside.question if outside else "",
         "content": outside.content if outside else None,
-        "ways": given,
+        "answers": given,
     }
 
 
-def _ways(wanted: Sequence[str], ways: Mapping[str, str]) -> list[str]:
-    if unknown := [action for action in wanted if action not in ways]:
+def _given(wanted: Sequence[str], answers: Mapping[str, str]) -> list[str]:
+    if unknown := [action for action in wanted if action not in answers]:
         raise StepFailed(
             f"{unknown[0][:60]!r} is no answer of this question.", code="outside_invalid"
         )
-    return [name for name in ways if name in wanted or not wanted]
+    return [name for name in answers if name in wanted or not wanted]

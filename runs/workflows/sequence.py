@@ -224,7 +224,7 @@ class StepReview(Ask):
 
 def approving(ask: Ask) -> list[str]:
     """The answers to a question that are approvals."""
-    return [action for action in ask.actions if action == APPROVE or action in ask.approves]
+    return [action for action in ask.answers if action == APPROVE or action in ask.approves]
 
 
 def conclude(
@@ -275,7 +275,7 @@ def _review(
     choices = step["choices"]
     return StepReview(
         question=_question(step, report, given),
-        actions={
+        answers={
             APPROVE: to,
             REVISE: step["revise_to"],
             **{choice["name"]: choice["to"] for choice in choices},
@@ -322,11 +322,11 @@ def _check_own_question(step: FrozenStep, ask: Ask) -> None:
     """Raise StepFailed where the answer to a step's own question would leave the step without the
     review that its template demands: a question which no answer approves is no review.
     """
-    if not step["pause_after"] or not isinstance(ask.actions, Mapping) or approving(ask):
+    if not step["pause_after"] or not isinstance(ask.answers, Mapping) or approving(ask):
         return
     past = sorted(
         f"{action!r} to {to or 'the end'}"
-        for action, to in ask.actions.items()
+        for action, to in ask.answers.items()
         if to != step["name"] and action not in {REVISE, CANCEL}
     )
     if past:

@@ -129,7 +129,7 @@ def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def ways_out(
+def answers_to(
     calls: Sequence[Mapping[str, Any]], *, to: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The answers to a question about these calls, as `kept` gave them, and their labels: all at

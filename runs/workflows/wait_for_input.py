@@ -66,7 +66,7 @@ def wait_for_input(
         return None
     return Ask(
         question=question,
-        actions={ANSWER: context.step if to is None else to},
+        answers={ANSWER: context.step if to is None else to},
         labels={ANSWER: label},
         report=report or Report(content=str(schema.get("description", ""))),
         update=update or {},
@@ -108,7 +108,7 @@ def wait_for_event(
         prompt_id=name,
         phase=name,
         question=question or f"Waiting for {name.replace('_', ' ')}",
-        actions={ANSWER: to, **({} if otherwise is None else {TIMED_OUT: otherwise})},
+        answers={ANSWER: to, **({} if otherwise is None else {TIMED_OUT: otherwise})},
         labels={ANSWER: "It happened", TIMED_OUT: "Go on without it"},
         answers_without_input=[] if otherwise is None else [TIMED_OUT],
         required_inputs=schema_of(data) if data else {},
@@ -149,7 +149,7 @@ def ask_about_calls(
     at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}
     return Ask(
         question=question,
-        actions={**at_once, ANSWER: target},
+        answers={**at_once, ANSWER: target},
         labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
         report=report
         or Report(

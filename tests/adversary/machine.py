@@ -256,7 +256,7 @@ class Adversary(RuleBasedStateMachine):
             door, named = f"POST {API}runs/<run:run_id>/input", {"run_id": pause.run.shown_id}
             return passing.play(self.game.world, Move(door, "ana", named, {"input": bodies.LESS}))
         came, wanted = None, schemes.wanted_by(pause, **pick({}, {}, bodies.MINE))
-        others = sorted({*pause.ways} - {"approve", "answer", "cancel"})
+        others = sorted({*pause.answers} - {"approve", "answer", "cancel"})
         if others and pick("no", "no", "yes") == "yes":
             wanted = {"decision": pick(*others), "feedback": "shorter"}
         asked = pick(("ben", "cy"), ("ben", "cy"), ("dee", "cy")) if pause.review else ("ana",)

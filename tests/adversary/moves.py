@@ -434,6 +434,7 @@ MOVES: dict[str, Body] = {
     f"POST checkpoints/{CHECKPOINT}/resume": plain,
     "POST templates/<slug:slug>/": _page_template,
     f"POST operations/{RUN}/accept-code": plain,
+    f"POST operations/{RUN}/send-again": plain,
     "POST operations/batches/new": _of(bodies.batch),
     "POST operations/sweep": plain,
     "POST l/<str:token>": _link,

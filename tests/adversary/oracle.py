@@ -173,7 +173,7 @@ class Oracle:
         declared = _declared(step)
         if effect.kind in {"demanding", "optional"} and decision.action not in declared:
             return f"{pause.shown_id} was answered with {decision.action}, no approval", None
-        if step["pause_after"] and not declared & {*pause.ways}:
+        if step["pause_after"] and not declared & {*pause.answers}:
             return f"{pause.shown_id} asked for data alone", None
         if _wanted(pause) is None and _rules(pause.review) != _rules(step.get("review") or {}):
             return f"{pause.shown_id} was answered under other rules, {pause.review}", None

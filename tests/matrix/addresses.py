@@ -151,6 +151,7 @@ ADDRESSES: dict[str, Address] = {
     f"operations/batches/{BATCH}/": operator("runs.view_run", "GET", whole=True),
     "operations/sweep": operator("runs.change_run", "POST"),
     f"operations/failures/{RUN}/": operator("runs.view_run", "GET", whole=True, sparse=True),
+    f"operations/{RUN}/send-again": operator("runs.change_run", "POST"),
     f"operations/{RUN}/accept-code": operator("runs.change_run", "POST"),
     "tokens/": login(
         "GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"

@@ -51,14 +51,14 @@ def called():
     return [step for step, _ in steps.CALLS]
 
 
-def asking(given, ways, **update):
+def asking(given, answers, **update):
     """A step that keeps the states it was given, and asks."""
 
     def ask(state, context):
         given.append(state)
         return Ask(
             question="Which account?",
-            actions=ways,
+            answers=answers,
             report=Report(content="Two fit."),
             update=update,
         )
@@ -377,10 +377,10 @@ def test_each_turn_of_a_loop_gets_the_answer_to_its_own_question(order_that, ana
 
     def ask(state, context):
         number = context.once("number", lambda: context.loop_num)
-        ways = {"more": "execute", "enough": "finish"}
+        answers = {"more": "execute", "enough": "finish"}
         return Ask(
             question=f"Turn {number}?",
-            actions=ways,
+            answers=answers,
             report=Report(content=str(number)),
             update={"turns": number},
         )

@@ -90,7 +90,7 @@ def ask(state: State, context: Context) -> Outcome:
     report = Report(content=f"You said **{state['input']}**. I need the name of a city.")
     return Ask(
         question="Which city?",
-        actions={"answer": "tell"},
+        answers={"answer": "tell"},
         report=report,
         update=_said(context, "user", state["input"]),
         phase="asking",
@@ -149,10 +149,10 @@ def chat(state: State, context: Context) -> Outcome:
         )
         update = _loop(context, state, text, [{**call, "status": "waiting"}])
         report = Report(content="I found several articles.")
-        ways = {"approve": context.step, "answer": context.step}
+        answers = {"approve": context.step, "answer": context.step}
         return Ask(
             question="Should I include market data?",
-            actions=ways,
+            answers=answers,
             report=report,
             update=update,
             phase="asking",

@@ -51,7 +51,7 @@ def ask(state: State, context: Context) -> Outcome:
     RAN.append(context.step)
     return Ask(
         question="Which one?",
-        actions={"answer": "step3"},
+        answers={"answer": "step3"},
         report=Report(content="This one or that one?"),
         phase="asking",
     )

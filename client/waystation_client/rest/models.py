@@ -795,7 +795,7 @@ class PauseOut(TypedDict):
     calls: list[dict[str, Any]]
     required_inputs: dict[str, Any]
     known: dict[str, Any]
-    bare: list[str]
+    answers_without_input: list[str]
     attempts: int
     refined: str
     review: ReviewOut
@@ -841,7 +841,7 @@ class PauseStateOut(TypedDict):
     calls: list[dict[str, Any]]
     required_inputs: dict[str, Any]
     known: dict[str, Any]
-    bare: list[str]
+    answers_without_input: list[str]
     attempts: int
     refined: str
     review: ReviewOut
@@ -964,6 +964,7 @@ class ReasonOut(TypedDict):
     words: str
     details: list[str]
     since: str | None
+    sent_at: str | None
     until: str | None
     then: str
     advice: str

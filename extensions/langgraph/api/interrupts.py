@@ -171,9 +171,9 @@ def _of_question(pause: Pause) -> dict[str, Any]:
     return {
         "action_request": {"action": pause.step, "args": args},
         "config": {
-            "allow_accept": APPROVE in pause.ways and not pause.wants_data(APPROVE),
+            "allow_accept": APPROVE in pause.answers and not pause.wants_data(APPROVE),
             "allow_edit": bool(pause.required_inputs) or may_edit(pause),
-            "allow_respond": ANSWER in pause.ways or pause.may_revise,
+            "allow_respond": ANSWER in pause.answers or pause.may_revise,
             "allow_ignore": True,
         },
         "description": _description(pause),
@@ -212,7 +212,7 @@ def _of_calls(pause: Pause) -> dict[str, Any]:
             },
         },
         "config": {
-            "allow_accept": APPROVE in pause.ways,
+            "allow_accept": APPROVE in pause.answers,
             "allow_edit": False,
             "allow_respond": False,
             "allow_ignore": False,
@@ -233,7 +233,7 @@ def allowed(pause: Pause, call: Mapping[str, Any]) -> list[str]:
 def takes_feedback(pause: Pause) -> bool:
     """Whether a question about one call takes feedback, with which a graph asks again."""
     return (
-        REVISE in pause.ways
+        REVISE in pause.answers
         and len(pause.calls) == 1
         and tool_calls.RESPOND not in tool_calls.allowed(pause.calls[0])
     )
@@ -268,15 +268,15 @@ def takes_words(pause: Pause) -> bool:
     """Whether a text is all that a question asks for."""
     schema = pause.required_inputs
     if not schema:
-        return ANSWER in pause.ways and not pause.calls
+        return ANSWER in pause.answers and not pause.calls
     needed = schema.get("required", [])
     asked = schema.get("properties", {}).get(needed[0], {}) if len(needed) == 1 else None
     return isinstance(asked, Mapping) and asked.get("type", "string") == "string"
 
 
 def choices_of(pause: Pause) -> list[str]:
-    ways = [name for name in pause.ways if name != REVISE or pause.may_revise]
-    return [*ways, CANCEL]
+    answers = [name for name in pause.answers if name != REVISE or pause.may_revise]
+    return [*answers, CANCEL]
 
 
 def may_edit(pause: Pause) -> bool:

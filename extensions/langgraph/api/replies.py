@@ -139,10 +139,10 @@ def _verdict(pause: Pause, value: Mapping[str, Any]) -> Answer:
             return Answer(APPROVE, VIA, revision=_revision(arguments_of(value)))
         case "edit":
             return _edited(pause, arguments_of(value))
-        case "reject" if pause.may_revise and REJECT not in pause.ways and message_of(value):
+        case "reject" if pause.may_revise and REJECT not in pause.answers and message_of(value):
             return Answer(REVISE, VIA, feedback=message_of(value))
         case "ignore" | "reject":
-            action = REJECT if REJECT in pause.ways else CANCEL
+            action = REJECT if REJECT in pause.answers else CANCEL
             return Answer(action, VIA, feedback=message_of(value))
     raise _unfit(pause)
 
@@ -202,24 +202,24 @@ def _words(pause: Pause, text: Any) -> Answer:
     needed = pause.required_inputs.get("required", []) if pause.required_inputs else []
     if pause.required_inputs and len(needed) == 1:
         return Answer(_with_data(pause), VIA, payload={needed[0]: text})
-    if ANSWER in pause.ways and not pause.required_inputs:
+    if ANSWER in pause.answers and not pause.required_inputs:
         # the steps that follow read an answer as any input
         return Answer(ANSWER, VIA, feedback=text, update={"input": text})
-    if REVISE in pause.ways:
+    if REVISE in pause.answers:
         return Answer(REVISE, VIA, feedback=text)
     raise _unfit(pause)
 
 
 def _with_data(pause: Pause) -> str:
-    return ANSWER if ANSWER in pause.ways else APPROVE
+    return ANSWER if ANSWER in pause.answers else APPROVE
 
 
 def _unfit(pause: Pause) -> AnswerInvalid:
-    ways = ", ".join([*pause.ways, CANCEL])
+    answers = ", ".join([*pause.answers, CANCEL])
     return AnswerInvalid(
         {
             "resume": [
-                f"This is no answer here. Send {{'decision': …}} with one of {ways}; what else "
+                f"This is no answer here. Send {{'decision': …}} with one of {answers}; what else "
                 "fits says the interrupt's response_schema."
             ]
         },

@@ -242,7 +242,7 @@ def question(
         return _form(wanted, _heading(raised.value, graph), step, common)
     return Ask(
         question=_heading(raised.value, graph),
-        actions={APPROVE: step, REJECT: step, ANSWER: step},
+        answers={APPROVE: step, REJECT: step, ANSWER: step},
         labels={REJECT: "Reject", ANSWER: "Send answer"},
         required_inputs=_object(
             {"type": "string", "title": "Your answer", "minLength": 1, "maxLength": SHOWN}
@@ -257,7 +257,7 @@ def _about_calls(asked: Wishes, raised: Raised, step: str, common: Mapping[str, 
     feedback = {REVISE: step} if asked.takes_words else {}
     return Ask(
         question=_title(asked),
-        actions={APPROVE: step, ANSWER: step, **feedback},
+        answers={APPROVE: step, ANSWER: step, **feedback},
         labels={
             APPROVE: "Approve all" if len(asked.each) > 1 else "Approve",
             ANSWER: "Send decisions",
@@ -291,7 +291,7 @@ def named(raised: Raised, asked: Wishes) -> dict[str, Wish]:
 def _form(schema: Mapping[str, Any], title: str, step: str, common: Mapping[str, Any]) -> Ask:
     return Ask(
         question=title,
-        actions={ANSWER: step},
+        answers={ANSWER: step},
         labels={ANSWER: "Send"},
         required_inputs=_object(schema),
         kind="input",

@@ -72,7 +72,7 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
             "schema; and `answerable` where a person may give the result in the tool's place."
         ),
     )
-    bare = serializers.ListField(
+    answers_without_input = serializers.ListField(
         child=serializers.CharField(),
         help_text="Answers that bring no input, beside revise and cancel.",
     )
@@ -121,7 +121,7 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question",
             "summary", "pause_content", "patch", "facts", "effects",
             "revision", "max_revisions", "content_digest", "answers", "kind", "calls",
-            "required_inputs", "known", "bare", "attempts",
+            "required_inputs", "known", "answers_without_input", "attempts",
             "refined", "review", "edited_content", "status", "state", "pause_timestamp",
             "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "external", "created_at", "updated_at",
@@ -177,7 +177,7 @@ class PauseOut(TellsQuickly, serializers.ModelSerializer[Pause]):
     def get_answers(self, pause: Pause) -> list[str]:
         if pause.status != "open":
             return []
-        return [name for name in [*pause.ways, CANCEL] if name != "revise" or pause.may_revise]
+        return [name for name in [*pause.answers, CANCEL] if name != "revise" or pause.may_revise]
 
     @extend_schema_field(ReviewOut)
     def get_review(self, pause: Pause) -> dict[str, Any]:

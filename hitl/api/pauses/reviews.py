@@ -194,19 +194,19 @@ class Reviews:
             return None
         thread, askers = pause.run.thread, policy.askers(pause)
         theirs = [(key == thread.owner_id, key in askers) for key in self._people]
-        return (repr(pause.review), *pause.ways, pause.may_revise, thread.team_id, *theirs)
+        return (repr(pause.review), *pause.answers, pause.may_revise, thread.team_id, *theirs)
 
 
 def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[str, Any]:
     """The facts of `ReviewOut`; `seats` spares looking them up for each of many."""
     standing = ReviewContext(pause, by, seats=seats)
     rules, is_open = pause.review, pause.status == PauseStatus.OPEN
-    ways = (
-        [name for name in [*pause.ways, CANCEL] if name != REVISE or pause.may_revise]
+    answers = (
+        [name for name in [*pause.answers, CANCEL] if name != REVISE or pause.may_revise]
         if is_open
         else []
     )
-    refused = {name: error for name in ways if (error := standing.refusal(name)) is not None}
+    refused = {name: error for name in answers if (error := standing.refusal(name)) is not None}
     seat = next(iter(standing.seats), by) if is_open else by
     return {
         "reviewers": rules.get("reviewers", {}),
@@ -222,7 +222,7 @@ def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[s
         "stage": standing.stage if is_open and turns.staged(pause) else "",
         "votes": VoteOut(standing.votes, many=True).data if standing.votes else [],
         "claim": _claim(pause, standing.now) if is_open else None,
-        "may_answer": [name for name in ways if name not in refused],
+        "may_answer": [name for name in answers if name not in refused],
         "why_not": {
             name: {"code": error.code, "detail": str(error)} for name, error in refused.items()
         },

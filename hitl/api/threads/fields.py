@@ -165,7 +165,7 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
             **asked,
             "phase": pause.phase,
             "revision": pause.revision,
-            "answers": [*pause.ways, "cancel"],
+            "answers": [*pause.answers, "cancel"],
             "created_at": pause.opened_at,
             "deadline_at": pause.deadline_at,
         }

@@ -148,6 +148,11 @@ class ReasonOut(serializers.Serializer[Reason]):
         help_text="Further sentences: who may answer, votes, claims, errors, workers.",
     )
     since = serializers.DateTimeField(allow_null=True)
+    sent_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When its message went to the broker last, as far as rows say: as it became due, "
+        "or by the last look of beat's. Null where it waits for no worker.",
+    )
     until = serializers.DateTimeField(
         allow_null=True, help_text="When it ends, or `then` happens; null where that is not known."
     )

@@ -29,7 +29,7 @@ def outcome_of(pause: Pause) -> str:
         case "cancel":
             return gettext("%(whole)s is cancelled.") % {"whole": whole}
         case "approve":
-            to = steps.get(pause.ways[APPROVE], "")
+            to = steps.get(pause.answers[APPROVE], "")
             return gettext("it counts as approved, by nobody: %(goes_on)s.") % {
                 "goes_on": _goes_on(to, whole)
             }
@@ -42,7 +42,7 @@ def outcome_of(pause: Pause) -> str:
                 "it expires: %(whole)s ends without an answer. The question can then be reopened."
             ) % {"whole": whole}
         case action:
-            to = steps.get(pause.ways[action], "")
+            to = steps.get(pause.answers[action], "")
             return gettext("the run goes on without an answer: %(goes_on)s.") % {
                 "goes_on": _goes_on(to, whole)
             }

@@ -38,7 +38,7 @@ def asked(pause: Pause) -> list[str]:
     return (
         []
         if pause.risk == "high"
-        else [address for address in pause.outside.get("to", []) if _ways(pause, address)]
+        else [address for address in pause.outside.get("to", []) if _answers_of(pause, address)]
     )
 
 
@@ -57,13 +57,13 @@ def takes_data(pause: Pause) -> bool:
     no approval of several, and the step that
     asked looks at them itself, unless nobody must approve what it came to."""
     if (
-        ANSWER not in pause.ways
+        ANSWER not in pause.answers
         or not pause.wants_data(ANSWER)
         or pause.calls
         or policy.quorum(pause) > 1
     ):
         return False
-    back = pause.ways[ANSWER] == pause.step
+    back = pause.answers[ANSWER] == pause.step
     step = next(
         (candidate for candidate in pause.run.frozen.steps if candidate["name"] == pause.step), None
     )
@@ -75,10 +75,10 @@ def takes_data(pause: Pause) -> bool:
     return back or not approved
 
 
-def _ways(pause: Pause, address: str) -> list[str]:
-    offered = pause.outside.get("ways", [])
+def _answers_of(pause: Pause, address: str) -> list[str]:
+    offered = pause.outside.get("answers", pause.outside.get("ways", []))  # older questions
     if counts(pause.review, address):
-        return [name for name in offered if name in pause.ways]
+        return [name for name in offered if name in pause.answers]
     return [ANSWER] if ANSWER in offered and takes_data(pause) else []
 
 
@@ -99,7 +99,7 @@ class ExternalView:
     question: str
     content: str
     """Markdown."""
-    ways: list[str]
+    answers: list[str]
 
 
 def shown(pause: Pause, address: str) -> ExternalView:
@@ -108,8 +108,8 @@ def shown(pause: Pause, address: str) -> ExternalView:
     """
     terms = pause.outside
     content = pause.content if terms.get("content") is None else terms["content"]
-    ways = [name for name in _ways(pause, address) if name != REVISE or pause.may_revise]
-    return ExternalView(terms.get("question") or pause.question, content, ways)
+    answers = [name for name in _answers_of(pause, address) if name != REVISE or pause.may_revise]
+    return ExternalView(terms.get("question") or pause.question, content, answers)
 
 
 class ExternalReviewContext(policy.ReviewContextBase):
@@ -136,7 +136,7 @@ class ExternalReviewContext(policy.ReviewContextBase):
                 "not_a_reviewer",
                 gettext("This question is not put to you, so nothing was decided."),
             )
-        if action not in shown(self.pause, self.by.address).ways:
+        if action not in shown(self.pause, self.by.address).answers:
             raise NotAllowed(
                 "not_a_reviewer", gettext("This answer is for others to give; nothing was decided.")
             )

@@ -44,6 +44,8 @@ def _lines(reason: Reason) -> list[str]:
         lines.append(f"  - At work there besides: {reason.other_holders}")
     if reason.since is not None:
         lines.append(f"  Since {_told(reason.since)}")
+    if reason.sent_at is not None:
+        lines.append(f"  Its message went to the broker last at {_told(reason.sent_at)}")
     if reason.until is not None:
         lines.append(f"  At {_told(reason.until)}: {reason.then}")
     if reason.advice:

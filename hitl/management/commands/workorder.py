@@ -57,7 +57,7 @@ DONE = {
 def _meant(action: str, order: WorkOrder) -> str:
     """Of a question that is for data alone, `approve --input` is the answer."""
     pause = services.open_pause(order)
-    data = pause is not None and APPROVE not in pause.ways and ANSWER in pause.ways
+    data = pause is not None and APPROVE not in pause.answers and ANSWER in pause.answers
     return ANSWER if action == APPROVE and data else action
 
 

@@ -179,7 +179,7 @@ def _was_asked(answer: Decision | Vote) -> bool:
         pause is None
         or answer.via != Via.LINK
         or not external_access.may_answer(pause, address)
-        or answer.action not in external_access.shown(pause, address).ways
+        or answer.action not in external_access.shown(pause, address).answers
     ):
         return False
     return any(

@@ -119,7 +119,7 @@ def answered_of(standing: cards.Card, *, by: User, observer: bool) -> dict[str, 
         "standing": standing,
         "talk": talk.of(pause, by, standing),
         "decide": decide_of(pause),
-        "ways": _ways(pause),
+        "answers": _further(pause),
         "whose": whose(pause.run),
         "cancel": cancel_of(pause, observer=observer),
     }
@@ -169,7 +169,7 @@ def patch_of(pause: Pause, by: User | None = None) -> tuple[ReadPatch | None, st
 def leads(pause: Pause) -> dict[str, str]:
     """Answer → the title of the step it leads to; empty where it leads to the end."""
     titles = {step["name"]: step["title"] for step in pause.run.definition.steps}
-    return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.ways.items()}
+    return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.answers.items()}
 
 
 def elsewhere(run: Run) -> str:
@@ -180,7 +180,7 @@ def elsewhere(run: Run) -> str:
     return agent or f"{run.thread} at {run.input.get('node_id', '')}"
 
 
-def _ways(pause: Pause) -> list[dict[str, str]]:
+def _further(pause: Pause) -> list[dict[str, str]]:
     """The answers that the template adds, and where each leads."""
     names = {step["name"]: step["title"] for step in pause.run.definition.steps}
     return [
@@ -189,7 +189,7 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
             "label": pause.labels[name],
             "to": names.get(to) or elsewhere(pause.run) or gettext("the end"),
         }
-        for name, to in pause.ways.items()
+        for name, to in pause.answers.items()
         if name in pause.labels and name != APPROVE
     ]
 

@@ -107,7 +107,7 @@ def from_link(
 def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
     """The same for a message that would let a run of high risk go on."""
     action = APPROVE if text == "APPROVE" else "answer"
-    if pause.risk != "high" or text == "REJECT" or action not in pause.ways:
+    if pause.risk != "high" or text == "REJECT" or action not in pause.answers:
         return None
     return SecondLook(
         pause,

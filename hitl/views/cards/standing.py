@@ -249,7 +249,7 @@ class Card:
         return [
             name
             for name in self.pause.review.get("reason_required", [])
-            if name in {*self.pause.ways, CANCEL} - {REVISE}
+            if name in {*self.pause.answers, CANCEL} - {REVISE}
         ]
 
     @property
@@ -266,7 +266,7 @@ class Card:
         """
         if self.pause.calls:
             return ""
-        return _only([name for name in self.pause.ways if name not in {REVISE, CANCEL}])
+        return _only([name for name in self.pause.answers if name not in {REVISE, CANCEL}])
 
     @property
     def cancel_asks_why(self) -> bool:
@@ -275,7 +275,9 @@ class Card:
     @property
     def may_edit(self) -> bool:
         return (
-            bool(self.pause.review.get("edits")) and APPROVE in self.pause.ways and not self.votes
+            bool(self.pause.review.get("edits"))
+            and APPROVE in self.pause.answers
+            and not self.votes
         )
 
     @property

@@ -48,7 +48,15 @@ OF_WORK = (
 OF_OPEN = _columns(
     Pause,
     *("question", "revision", "kind", "review", "turn", "opened_at", "changed_at", "deadline_at"),
-    *("status", "ways", "labels", "bare", "required_inputs", "calls", "content_digest"),
+    *(
+        "status",
+        "answers",
+        "labels",
+        "answers_without_input",
+        "required_inputs",
+        "calls",
+        "content_digest",
+    ),
     *("claimed_until", "summary", "brief", "facts", "approvals"),
 )
 OF_PAST = _columns(Pause, "status", "question", "revision", "labels", "closed_at")

@@ -75,6 +75,31 @@ def sweep(request: HttpRequest) -> HttpResponse:
 @login_required
 @permission_required("runs.change_run", raise_exception=True)
 @require_POST
+def send_again(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Do the same for one run; who came from the page of an order that says why goes back there."""
+    run = get_object_or_404(Run, pk=run_id)
+    try:
+        sent = tasks.send_again(run.pk)
+    except tasks.BrokerAway:
+        messages.error(
+            request,
+            gettext("The broker does not answer. The message is sent when it is back; see below."),
+        )
+    else:
+        words = (
+            gettext("%(run)s was sent to the workers of the queue %(queue)s again.")
+            if sent
+            else gettext("%(run)s needs no message: no worker could take it up now.")
+        )
+        messages.success(request, words % {"run": run.shown_id, "queue": run.queue})
+    if "order" in request.POST and run.work_order_id is not None:
+        return redirect("hitl:order_why", run.work_order_id)
+    return redirect(f"{reverse('hitl:operations')}#stuck")
+
+
+@login_required
+@permission_required("runs.change_run", raise_exception=True)
+@require_POST
 def accept_code(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """Let a run that is held go on with the changed code of its next step."""
     get_object_or_404(Run, pk=run_id)

@@ -239,19 +239,19 @@ def _form(
         context |= {
             "asked": view.question,
             "content": view.content,
-            "ways": _named(pause, view.ways),
-            "revises": "revise" in view.ways,
+            "answers": _named(pause, view.answers),
+            "revises": "revise" in view.answers,
         }
         context |= {"address": outsider.address}
         return _sealed(
             render(request, "hitl/outbound/link_outside.html", context, status=status), form=True
         )
-    ways = [name for name in pause.ways if name != "revise" or pause.may_revise]
+    names = [name for name in pause.answers if name != "revise" or pause.may_revise]
     context |= {
         "link": mail_link,
         "place": place_of(pause),
         "asked": pause.question,
-        "ways": _named(pause, ways),
+        "answers": _named(pause, names),
     }
     return _sealed(render(request, "hitl/outbound/link.html", context, status=status), form=True)
 
@@ -263,8 +263,8 @@ def _asked(pause: Pause, by: policy.Actor) -> Pause:
     return external_access.ExternalReviewContext(pause, by).asked
 
 
-def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
-    return [(name, answers.label_of(pause, name)) for name in ways]
+def _named(pause: Pause, names: list[str]) -> list[tuple[str, str]]:
+    return [(name, answers.label_of(pause, name)) for name in names]
 
 
 def _ended(

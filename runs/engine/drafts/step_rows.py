@@ -297,13 +297,13 @@ def pause(
         ),
         required_inputs=question.required_inputs,
         known=dict(ask.known),
-        bare=question.bare,
+        answers_without_input=question.answers_without_input,
         calls=question.calls,
         # nothing was sent back
         revision=1 if ask.midway else (_asked_before(held, ask.phase) or 0) + 1,
         max_revisions=ask.max_revisions,
         **opening,
-        ways=dict(ask.actions),
+        answers=dict(ask.answers),
         labels=dict(ask.labels),
     )
 

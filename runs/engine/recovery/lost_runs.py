@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import uuid
 from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
@@ -33,29 +34,36 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 
 
-def due_again(*, now: dt.datetime, patience: dt.timedelta) -> dict[Wake, Urgency]:
+def due_again(
+    *, now: dt.datetime, patience: dt.timedelta, only: uuid.UUID | None = None
+) -> dict[Wake, Urgency]:
     """Take lost runs back; give the runs that want a message, with their urgency: lost ones first,
-    then by queue the urgent ones.
+    then by queue the urgent ones. `only` is the run that is looked at, where it is one.
     """
-    wanted = dict.fromkeys(take_back(now=now), Urgency.GOING_ON)
-    overdue = Run.objects.overdue(before=now - patience)
+    wanted = dict.fromkeys(take_back(now=now, only=only), Urgency.GOING_ON)
+    overdue = _only(Run.objects.overdue(before=now - patience), only)
     for queue in overdue.order_by().values_list("queue", flat=True).distinct():
         for run_id, how in urgency.in_order(overdue.filter(queue=queue), most=BATCH):
             wanted.setdefault((run_id, queue), how)
     return wanted
 
 
-def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
+def _only(runs: RunQuerySet, only: uuid.UUID | None) -> RunQuerySet:
+    return runs if only is None else runs.filter(pk=only)
+
+
+def take_back(
+    *, now: dt.datetime, everything: bool = False, only: uuid.UUID | None = None
+) -> list[Wake]:
     """Make runs with an expired lease pending again; a run that keeps losing its workers ends as an
     incident.
 
     `everything` takes every running one: for a process that knows itself to be the only worker.
     """
     running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
+    running = _only(running, only).select_related("thread__head", "parent")
     back: list[Wake] = []
-    for run in _free(
-        running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]
-    ):
+    for run in _free(running.order_by("lease_until")[:BATCH]):
         with RoundItem(logger, run.shown_id):
             if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
                 back += ending.undisturbed(partial(_incident, run))

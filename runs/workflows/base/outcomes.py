@@ -124,7 +124,7 @@ class Outside:
     """In words for them; "" the question's own."""
     content: str = ""
     """Markdown, for them."""
-    ways: Sequence[str] = ()
+    answers: Sequence[str] = ()
     """The answers that they may give; empty for all. Never cancel."""
 
 
@@ -132,20 +132,20 @@ class Outside:
 class Ask:
     """Pause until somebody answers.
 
-    `actions` maps each answer's name to the step it leads to ("" ends the run).
+    `answers` maps each answer's name to the step it leads to ("" ends the run).
 
     The run goes on from the checkpoint that the answer writes; the step that asked is not run again
-    unless a way leads to it.
+    unless an answer leads to it.
     """
 
     question: str
-    actions: Mapping[str, str]
+    answers: Mapping[str, str]
     report: Report
     update: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     """Button texts of answers beyond approve, revise and cancel."""
     approves: Sequence[str] = ()
-    """The actions that are approvals beside `approve`: `Context.require_approval` passes for
+    """The answers that are approvals beside `approve`: `Context.require_approval` passes for
     them, and for no other."""
     max_revisions: int = 3
     phase: str = ""
@@ -164,10 +164,10 @@ class Ask:
     answers_without_input: Sequence[str] = ()
     """Answers that bring no data all the same, such as a refusal."""
     calls: Sequence[Call] = ()
-    """Tool calls that the answer decides one by one; then `answer` is among the actions, and
+    """Tool calls that the answer decides one by one; then `answer` is among the answers, and
     `required_inputs` follows from them.
 
-    `approve`, where it is a way, approves all as they stand. See
+    `approve`, where it is among the answers, approves all as they stand. See
     `runs.workflows.wait_for_input.ask_about_calls`."""
     kind: Literal["", "approval", "input", "tools", "external"] = ""
     """What is wanted: a verdict, data, a decision per call, or the answer of another system. ""
@@ -183,10 +183,10 @@ class Ask:
     within: dt.timedelta | None = None
     """How long this question waits, in place of the deadline of the step's review rules.
 
-    For questions that want data or an event. A verdict (`approve` is among the actions) waits as
+    For questions that want data or an event. A verdict (`approve` is among the answers) waits as
     its rules say."""
     otherwise: str = ""
-    """The action that is taken when `within` is over and nobody has answered: one that brings no
+    """The answer that is taken when `within` is over and nobody has answered: one that brings no
     data, so it is among `answers_without_input` too; "" lets the question expire."""
     prompt_id: str = ""
     """What programs answer it under (`promptId`), beside its own id: up to 200 letters, digits and

@@ -16,6 +16,8 @@ JUMPS = {"Go", "Sleep"}
 """Answers of a step that may name the step they lead to."""
 LEADING = {*JUMPS, "Gather"}
 """The same, with what starts child runs."""
+RENAMED = {"Ask": "actions", "Outside": "ways"}
+"""What their `answers` was called before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,7 @@ class StepNamed:
 @cache
 def targets(function: Callable[..., Any]) -> Sequence[StepNamed]:
     """The steps that a step function's own answers name: `Go(to="…")`, `Sleep(to="…")`,
-    `Gather(to="…")` and the actions of an `Ask`, as far as they are texts in its module.
+    `Gather(to="…")` and the answers of an `Ask`, as far as they are texts in its module.
     """
     own = getattr(function, "__module__", "")
     return tuple(
@@ -88,12 +90,23 @@ def targets(function: Callable[..., Any]) -> Sequence[StepNamed]:
     )
 
 
+@cache
+def renamed(function: Callable[..., Any]) -> Sequence[str]:
+    """Say where a step function still uses a keyword by its name of before."""
+    return tuple(
+        f"{_called(call)}'s {keyword.arg!r} is called 'answers' now ({module}, line {call.lineno})."
+        for module, call in _calls(function)
+        for keyword in call.keywords
+        if RENAMED.get(_called(call)) == keyword.arg
+    )
+
+
 def _led_to(call: ast.Call) -> Iterator[str]:
     to = _argument(call, "to", place=None) if _called(call) in LEADING else None
     named: list[Any] = [to]
     if _called(call) == "Ask":
-        actions = _argument(call, "actions", place=None)
-        named += actions.values if isinstance(actions, ast.Dict) else []
+        answers = _argument(call, "answers", place=None)
+        named += answers.values if isinstance(answers, ast.Dict) else []
     for node in named:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
             yield node.value

@@ -41,7 +41,7 @@ def leave(state: State, context: Context) -> Outcome:
     if known.get("leave") == "sleep":
         return Sleep(for_=dt.timedelta(hours=1), to=to, update=update, report=report)
     if known.get("leave") == "ask":
-        return Ask(question="Where to?", actions={"answer": to}, update=update, report=report)
+        return Ask(question="Where to?", answers={"answer": to}, update=update, report=report)
     return Go(to=to, update=update, report=report)
 
 
@@ -80,10 +80,10 @@ def several(state: State, context: Context) -> Outcome:
     """A question of the step's own, all of whose answers lead on."""
     _, update, report = drafted(state, context)
     then = str(context.config["then"])
-    ways = {**dict.fromkeys(("approve", "allow", "deny"), then)}
+    answers = {**dict.fromkeys(("approve", "allow", "deny"), then)}
     return Ask(
         question="May this be paid?",
-        actions={**ways, "revise": str(context.config["revise"])},
+        answers={**answers, "revise": str(context.config["revise"])},
         approves=["allow"],
         update=update,
         report=report,

@@ -42,10 +42,10 @@ def consult(state: State, context: Context) -> Outcome:
     )
     return Ask(
         question="May this be paid?",
-        actions={"approve": str(context.config["then"]), "revise": context.step},
+        answers={"approve": str(context.config["then"]), "revise": context.step},
         report=Report(content=text, material=text),
         update={name: known[name] for name in ("amount", "to") if name in known},
-        outside=Outside(to=to, question="May this be paid?", content=text, ways=["approve"]),
+        outside=Outside(to=to, question="May this be paid?", content=text, answers=["approve"]),
     )
 
 

@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 from checkpoints import ids, registry, store
 from checkpoints.events import log
 from checkpoints.export.schema import document_schema
+from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
 from checkpoints.state import codec, reducers
 from checkpoints.store import Entry
@@ -67,7 +68,9 @@ def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben,
     """
     order = drive(make_order(team=team))
     rules = {"quorum": 2, "undo": 60, "external": ["a@supplier.example"]}
-    Pause.objects.update(review=rules, outside={"to": ["a@supplier.example"], "ways": ["approve"]})
+    Pause.objects.update(
+        review=rules, outside={"to": ["a@supplier.example"], "answers": ["approve"]}
+    )
     pause = pause_of(order)
     services.decide(
         pause.pk, Answer("approve", Via.LINK, feedback="fine"), by=Outsider("a@supplier.example")
@@ -440,3 +443,14 @@ def test_pages_and_admin_show_what_was_imported(told, zoe, admin_client, known):
                 f"/admin/checkpoints/checkpoint/{checkpoint.pk}/change/"
             ).content.decode()
         )
+
+
+def test_a_document_in_which_answers_had_other_names_is_read(told, zoe):
+    """Such a one was exported before they were called `answers`; one without either is refused."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    for pause in document["pauses"]:
+        pause["ways"], pause["bare"] = pause.pop("answers"), pause.pop("answers_without_input")
+    assert alike(whole.export(bring_in(document, zoe).pk)) == alike(document)
+    del document["pauses"][0]["ways"]
+    with pytest.raises(ImportRefused):
+        bring_in(document, zoe)

@@ -43,4 +43,4 @@ def ends_truly(house: House) -> None:
         if run.status == "failed":
             assert run.error and run.failure_code, f"{order.shown_id} failed without a word"
         for pause in Pause.objects.open().filter(run__thread=order.thread_id):
-            assert pause.question and pause.content and pause.ways
+            assert pause.question and pause.content and pause.answers

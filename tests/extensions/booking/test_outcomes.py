@@ -66,7 +66,7 @@ def test_an_invoice_without_lines_is_a_question_with_its_reason(house, page, api
     """
     order = house.book(made(), write=write)
     pause = pause_of(order)
-    assert (order.status, pause.phase, pause.ways) == (
+    assert (order.status, pause.phase, pause.answers) == (
         "paused",
         "needs_bookkeeper_decision",
         {"reject": "decide"},
@@ -231,8 +231,8 @@ def test_no_booking_is_completed_that_neither_booked_nor_was_decided(house, seed
         if order.status != "paused":
             break
         pause = pause_of(order)
-        if ("reject" in pause.ways and dice.random() < 0.1) or "approve" not in pause.ways:
-            usual = next(iter(pause.ways))
+        if ("reject" in pause.answers and dice.random() < 0.1) or "approve" not in pause.answers:
+            usual = next(iter(pause.answers))
             action = usual if usual == "answer" else "reject"
         else:
             action = ""

@@ -428,7 +428,12 @@ def test_hostile_mails_are_read_in_bounded_time():
 def box(settings):
     with serving(Box()) as box:
         settings.WAYSTATION_REPLY_MAILBOX = Mailbox(
-            host="127.0.0.1", port=box.port, tls=False, user="ways", folder="In", password=PASSWORD
+            host="127.0.0.1",
+            port=box.port,
+            tls=False,
+            user="answers",
+            folder="In",
+            password=PASSWORD,
         )
         yield box
 
@@ -473,7 +478,12 @@ def test_a_mailbox_that_breaks_off_loses_and_doubles_nothing(easy, box, caplog, 
 
 def test_a_mailbox_that_refuses_is_told_without_its_password(easy, box, caplog, settings):
     wrong = Mailbox(
-        host="127.0.0.1", port=box.port, tls=False, user="ways", folder="In", password="no such one"
+        host="127.0.0.1",
+        port=box.port,
+        tls=False,
+        user="answers",
+        folder="In",
+        password="no such one",
     )
     settings.WAYSTATION_REPLY_MAILBOX = wrong
     assert mailbox.read(seconds=30) == 0

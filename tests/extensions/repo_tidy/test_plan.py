@@ -131,7 +131,7 @@ def test_an_order_whose_words_are_not_understood_asks_again_and_then_plans(tmp_p
     desk = Desk(tmp_path, origin, request="Add auth")
     asked = desk.attempt(steps.plan)
     assert isinstance(asked, Ask)
-    assert (set(asked.actions), asked.phase) == ({"revise"}, "request_not_understood")
+    assert (set(asked.answers), asked.phase) == ({"revise"}, "request_not_understood")
     assert "- “Add auth”" in asked.report.content and "(E7, F, I, UP)" in asked.report.content
     desk.state.update(asked.update)
     desk.state["revision_feedback"] = "make it nice"

@@ -530,7 +530,7 @@ def test_a_form_in_slack_that_nobody_touched_sends_what_was_known(settings):
     """Tried after camunda#21346; a text that Slack would cut is for the page."""
     settings.TIME_ZONE = "Europe/Berlin"
     asked = {"type": "object", "properties": WANTED, "required": sorted(WANTED)}
-    pause = Pause(required_inputs=asked, known=KNOWN, ways={"answer": "finish"}, question="?")
+    pause = Pause(required_inputs=asked, known=KNOWN, answers={"answer": "finish"}, question="?")
     view = modals.form_for(pause, modals.Asked("p", 1, "answer"))
     assert view is not None
     sent = {

@@ -149,7 +149,7 @@ def test_a_step_waits_for_a_system_and_goes_on_with_what_that_sends(order_that, 
             return Done(update={"done": state["paid"]})
         return Ask(
             question="Was it paid?",
-            actions={"answer": context.step},
+            answers={"answer": context.step},
             report=Report(content=""),
             required_inputs=wanted,
             kind="external",
@@ -172,7 +172,7 @@ def test_a_step_that_asks_for_no_kind_that_there_is_fails(order_that):
         order_that(
             lambda state, context: Ask(
                 question="?",
-                actions={"answer": ""},
+                answers={"answer": ""},
                 report=Report(content=""),
                 kind="strange",  # type: ignore[arg-type]  # to be refused
             )

@@ -23,26 +23,27 @@ RECEIPT = ("hitl/pauses/receipt.html",)
 
 Elsewhere = Mapping[str, str]
 """Field → where it stands under another name, or why it stands nowhere."""
-OF_REST = {"ways": "answers", "labels": "answers", "outside": "asked_outside"}
+OF_REST = {"labels": "answers", "outside": "asked_outside"}
 OF_CARD = {
     "summary": "the rows of the inbox",
     "step": "the page's own steps", "phase": "the run's, above the card",
-    "known": "what the form begins with", "bare": "which answers take the form along",
+    "known": "what the form begins with",
+    "answers_without_input": "which answers take the form along",
 }  # fmt: skip
 OF_RECEIPT = {
     "summary": "the content says it whole",
     "phase": "follows from the step", "kind": "said by what was asked for",
     "content_digest": "the decision's own", "revision": "the decision's own",
-    "max_revisions": "was a limit, and is none any more", "ways": "the decision says which",
+    "max_revisions": "was a limit, and is none any more", "answers": "the decision says which",
     "labels": "the decision says which", "known": "in the decision's data",
-    "bare": "says only where the form goes along",
+    "answers_without_input": "says only where the form goes along",
     "attempts": "in the log", "refined": "in the log",
     "outside": "the decision says who",
 }  # fmt: skip
 OF_KIT = {
-    "question": "title", "ways": "actions", "labels": "by name there", "required_inputs": "schema",
+    "question": "title", "labels": "by name there", "required_inputs": "schema",
     "content_digest": "the kit answers what is there", "max_revisions": "the work says so",
-    "bare": "the kit sends what is given",
+    "answers_without_input": "the kit sends what is given",
     "attempts": "the kit raises", "refined": "the kit raises",
     "outside": "no mail goes out",
 }  # fmt: skip

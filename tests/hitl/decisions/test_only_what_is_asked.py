@@ -36,7 +36,7 @@ def order(order_that):
         asks = {
             "question": "Which?",
             "report": Report(content="?"),
-            "actions": {"answer": "finish"},
+            "answers": {"answer": "finish"},
             "required_inputs": schema,
         }
         return drive(
@@ -115,7 +115,7 @@ def test_names_are_found_in_every_part_that_asks():
 @pytest.mark.parametrize("name", sorted(owned.keys()))
 def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api, name):
     """All but four of these names were free."""
-    order = order(actions={"answer": "finish", "other": ""}, required_inputs={}, kind="input")
+    order = order(answers={"answer": "finish", "other": ""}, required_inputs={}, kind="input")
     pause = pause_of(order)
     for update in ({name: {"planning": "approve"}}, {"input": "x", name: None}):
         with pytest.raises(services.AnswerInvalid) as refused:

@@ -69,7 +69,11 @@ ANSWER = {
 def test_each_call_is_decided_by_itself_and_the_rejected_one_is_never_made(waiting, ana, api):
     """S2-26, F5: over REST; the event before anything is called names the calls."""
     pause = pause_of(waiting)
-    assert (pause.kind, pause.phase, pause.bare) == ("tools", "awaiting_tool_approval", ["approve"])
+    assert (pause.kind, pause.phase, pause.answers_without_input) == (
+        "tools",
+        "awaiting_tool_approval",
+        ["approve"],
+    )
     assert MADE == []
     shown = api(ana).get(f"/api/v1/pauses/{pause.shown_id}").json()
     assert (
@@ -194,7 +198,7 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
             if state.get("looped")
             else Ask(
                 question="More?",
-                actions={"approve": context.step},
+                answers={"approve": context.step},
                 report=Report(content=""),
                 update={"looped": True},
             )
@@ -234,7 +238,7 @@ def test_nobody_hands_in_an_approval(waiting, ana, order_that):
     other = order_that(
         lambda state, context: Ask(
             question="?",
-            actions={"answer": ""},
+            answers={"answer": ""},
             report=Report(content=""),
             required_inputs={"type": "object"},
         )

@@ -244,7 +244,7 @@ def test_a_template_that_asks_a_person_for_a_secret_is_refused(templates):
 def test_a_step_that_asks_for_what_cannot_be_asked_fails_in_words(order_that):
     ask = Ask(
         question="?",
-        actions={"answer": ""},
+        answers={"answer": ""},
         report=Report(content=""),
         required_inputs={"type": "string"},
     )
@@ -411,7 +411,7 @@ def refusable(state, context):
         return Done(update={"verdict": verdict})
     return Ask(
         question="Which supplier is it?",
-        actions={"approve": context.step, "reject": context.step},
+        answers={"approve": context.step, "reject": context.step},
         labels={"reject": "Reject"},
         report=Report(content=""),
         phase=REASON,
@@ -432,7 +432,10 @@ def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it
         answer(orders[0], ana, None, action="approve")
     assert refused.value.code == "input_invalid"
     shown = api(ana).get(f"/api/v1/work-orders/{orders[0].shown_id}/pause-state").json()
-    assert (shown["bare"], shown["required_inputs"]) == (["reject"], schemas.in_order(SUPPLIER))
+    assert (shown["answers_without_input"], shown["required_inputs"]) == (
+        ["reject"],
+        schemas.in_order(SUPPLIER),
+    )
     decision = answer(orders[0], ana, None, action="reject")
     assert (decision.payload, state_of(drive(orders[0]))["verdict"]) == (None, "reject")
     body = {"action": "reject", "revision": "1", "input.vat_id": "half typ"}
@@ -467,7 +470,7 @@ def test_a_secret_in_an_answer_is_kept_nowhere(order_that, ana):
             return Done()
         return Ask(
             question="?",
-            actions={"answer": context.step},
+            answers={"answer": context.step},
             report=Report(content=""),
             phase=REASON,
             required_inputs=schema,

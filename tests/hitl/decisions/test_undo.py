@@ -89,7 +89,7 @@ def test_taken_back_the_question_is_open_again_as_it_was(asked, ana, ben):
         "facts",
         "revision",
         "content_digest",
-        "ways",
+        "answers",
         "review",
         "step",
     ):

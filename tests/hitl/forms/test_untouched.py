@@ -41,7 +41,7 @@ def test_a_question_is_answered_as_it_was_known_where_nobody_touched_it(order_th
     def ask(state, context):
         return Ask(
             question="When?",
-            actions={"answer": "finish"},
+            answers={"answer": "finish"},
             required_inputs=ASKED,
             known=KNOWN,
             phase="asking",

@@ -40,14 +40,14 @@ class Hook:
 
 
 def verdict(state: Any, context: Any) -> Any:
-    return Ask(question="Go on?", actions={"approve": ""}, report=Report(content="Here."))
+    return Ask(question="Go on?", answers={"approve": ""}, report=Report(content="Here."))
 
 
 def words(state: Any, context: Any) -> Any:
     city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     return Ask(
         question="Which city?",
-        actions={"answer": ""},
+        answers={"answer": ""},
         report=Report(content="Here."),
         required_inputs=city,
     )

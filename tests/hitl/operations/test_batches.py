@@ -15,6 +15,7 @@ from checkpoints.database import clock
 from hitl.models import Batch, Decision, Preference
 from hitl.operations import batches, flow
 from hitl.operations.batches import BatchChoice
+from runs import tasks
 from runs.models import Run
 from tests.conftest import drive, fresh, log_lines
 from tests.worlds.scripted_step import fails_in_code, fails_with_words
@@ -183,3 +184,40 @@ def test_what_is_stuck_is_sent_again_by_a_button(make_order, ana):
     assert "What was lost was taken back" in page
     assert run.get().status == "pending"
     assert operator(ana, "view_run").post("/operations/sweep").status_code == 403
+
+
+def test_one_stuck_run_is_sent_again_from_where_it_is_explained(make_order, ana, zoe, monkeypatch):
+    """And no other: what the button for all does, for one."""
+    ended = clock.now() - dt.timedelta(hours=1)
+    order, other = make_order("writing"), make_order("writing")
+    Run.objects.update(status="running", lease_owner="gone", lease_until=ended)
+    sent: list[uuid.UUID] = []
+    monkeypatch.setattr(tasks, "send", lambda run_id, queue, how: sent.append(run_id))
+    run, client = order.latest_run, operator(ana)
+    url, why = f"/operations/{run.shown_id}/send-again", f"/work-orders/{order.shown_id}/why"
+    assert url in client.get("/operations/").content.decode()
+    assert url in client.get(why).content.decode()
+    assert client.get(url).status_code == 405
+    answer = client.post(url, {"order": ""}, follow=True)
+    assert (answer.redirect_chain, sent) == ([(why, 302)], [run.pk])
+    assert "was sent to the workers of the queue steps again" in answer.content.decode()
+    assert "Its message went to the broker last" not in answer.content.decode(), "no worker is there"
+    assert (fresh(order).latest_run.status, fresh(other).latest_run.status) == (
+        "pending",
+        "running",
+    )
+    Run.objects.filter(pk=run.pk).update(due_at=clock.now() + dt.timedelta(hours=1))
+    assert "needs no message" in client.post(url, follow=True).content.decode()
+    assert sent == [run.pk]
+    zoe.user_permissions.clear()
+    assert operator(zoe, "view_run").post(url).status_code == 403
+    assert url not in operator(ana, "view_run").get(why).content.decode()
+    assert operator(ana).post(f"/operations/{other.thread.shown_id}/send-again").status_code == 404
+
+
+def test_whoever_sends_again_hears_that_the_broker_is_away(make_order, ana, monkeypatch):
+    run = make_order("writing").latest_run
+    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda *args, **how: 1 / 0)
+    page = operator(ana).post(f"/operations/{run.shown_id}/send-again", follow=True)
+    assert "The broker does not answer." in page.content.decode()

@@ -51,17 +51,17 @@ def question(state, context, **changes):
         to=[SUPPLIER.upper()],
         question="Where shall we pay to?",
         content="Your **bill** lacks an IBAN.",
-        ways=["answer"],
+        answers=["answer"],
     )
     report = Report(
         content="# Internal notes\n\nThey are late again.",
         facts={"Margin": "12 %"},
         effects=["Pays."],
     )
-    ways = {"approve": "finish", "answer": "finish", "revise": context.step, "reject": ""}
+    answers = {"approve": "finish", "answer": "finish", "revise": context.step, "reject": ""}
     return Ask(
         question="IBAN of the supplier?",
-        actions=ways,
+        answers=answers,
         report=report,
         required_inputs=SCHEMA,
         **{"outside": told, **changes},
@@ -401,7 +401,7 @@ DAMAGES: dict[str, Callable[[], object]] = {
     "to look at only": lambda: Link.objects.update(purpose=Link.Purpose.REVIEW, used_at=None),
     "never asked": lambda: Pause.objects.update(outside={}),
     "another way": lambda: Pause.objects.update(
-        outside={**Pause.objects.get().outside, "ways": ["reject"]}
+        outside={**Pause.objects.get().outside, "answers": ["reject"]}
     ),
     "of high risk": lambda: Pause.objects.update(
         review={**Pause.objects.get().review, "risk": "high"}
@@ -471,14 +471,14 @@ def test_what_is_no_plain_address_is_refused(address):
 
 def test_addresses_are_kept_once_and_in_lower_case():
     found = asked(
-        Outside(to=[SUPPLIER.upper(), SUPPLIER], ways=["no"]),
+        Outside(to=[SUPPLIER.upper(), SUPPLIER], answers=["no"]),
         {"external": [SUPPLIER]},
         {"yes": "", "no": ""},
         high_risk=False,
     )
-    assert (found["to"], found["ways"]) == ([SUPPLIER], ["no"])
+    assert (found["to"], found["answers"]) == ([SUPPLIER], ["no"])
     with pytest.raises(StepFailed):
-        asked(Outside(to=[SUPPLIER], ways=["maybe"]), {}, {"yes": ""}, high_risk=False)
+        asked(Outside(to=[SUPPLIER], answers=["maybe"]), {}, {"yes": ""}, high_risk=False)
 
 
 def test_a_mail_outside_holds_so_much_of_the_content_and_no_more(wanted, settings):
@@ -525,7 +525,11 @@ def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(
 def test_an_address_that_the_rules_do_not_name_brings_data_and_approves_nothing(wanted):
     """Whoever asked for the work named a mailbox of their own."""
     order = wanted()
-    assert external_access.shown(pause_of(order), SUPPLIER).ways == ["answer"]
+    assert external_access.shown(pause_of(order), SUPPLIER).answers == ["answer"]
+    outside = pause_of(order).outside
+    older = {"ways" if key == "answers" else key: value for key, value in outside.items()}
+    Pause.objects.update(outside=older)  # as questions kept it before
+    assert external_access.shown(pause_of(order), SUPPLIER).answers == ["answer"]
     with pytest.raises(policy.NotAllowed):
         outsiders_answer(pause_of(order), action="approve")
     assert browser().post(link_to(), YES).status_code == 200
@@ -570,7 +574,7 @@ def test_where_the_step_itself_looks_at_the_data_they_may_come_from_there(order_
     """As `smart-booking` asks its supplier."""
     back = {"answer": "execute", "reject": ""}
     order = drive(
-        order_that(lambda state, context: replace(question(state, context), actions=back))
+        order_that(lambda state, context: replace(question(state, context), answers=back))
     )
     Pause.objects.update(review={"reviewers": {"users": ["ben"]}})
     assert external_access.asked(pause_of(order)) == [SUPPLIER]

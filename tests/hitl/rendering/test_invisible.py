@@ -127,11 +127,11 @@ def asked(order_that, ana):
         facts={odd: odd},
         effects=[odd],
     )
-    ways = {"approve": "finish", "revise": "planning", "other": "finish"}
+    answers = {"approve": "finish", "revise": "planning", "other": "finish"}
 
     def step(state, context):
         context.log(odd)
-        return Ask(question=odd, actions=ways, labels={"other": odd}, report=report)
+        return Ask(question=odd, answers=answers, labels={"other": odd}, report=report)
 
     order = order_that(step)
     WorkOrder.objects.update(title=odd, request=odd, input={odd: odd}, repository_url=odd)

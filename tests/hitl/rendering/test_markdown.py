@@ -91,7 +91,7 @@ def test_the_card_and_the_receipt_say_what_is_not_to_be_seen_and_show_the_text(p
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question="Fine?", actions={"approve": "finish"}, report=report
+                question="Fine?", answers={"approve": "finish"}, report=report
             )
         )
     )
@@ -112,7 +112,7 @@ def test_a_plain_text_has_its_raw_view_and_no_note(page, order_that):
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question="Fine?", actions={"approve": "finish"}, report=Report(content="All good.")
+                question="Fine?", answers={"approve": "finish"}, report=Report(content="All good.")
             )
         )
     )

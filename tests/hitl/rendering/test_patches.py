@@ -162,7 +162,7 @@ def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question="Fine?", actions={"approve": "finish"}, report=report
+                question="Fine?", answers={"approve": "finish"}, report=report
             )
         )
     )
@@ -202,7 +202,7 @@ def test_bytes_that_are_no_text_differ_on_the_card(page, order_that):
         order_that(
             lambda state, context: Ask(
                 question="Fine?",
-                actions={"approve": "finish"},
+                answers={"approve": "finish"},
                 report=Report(content="x", patch="x"),
             )
         )

@@ -39,7 +39,7 @@ def test_a_workflow_asks_is_sent_back_approved_and_done():
         "Approve Price?",
         "# 200 EUR",
     )
-    assert run.question.actions == ["approve", "revise", "cancel"]
+    assert run.question.answers == ["approve", "revise", "cancel"]
     assert run.question.effects == ["200 EUR are paid. That cannot be undone."]
     assert (run.question.phase, run.question.revision, run.status) == (
         "awaiting_price",

@@ -62,7 +62,7 @@ def loop(state: State, context: Context) -> Outcome:
     if context.loop_num == 2:
         return Ask(
             question="Should I include market data?",
-            actions={"approve": "agent"},
+            answers={"approve": "agent"},
             report=Report(content="?"),
             phase="asking",
             update=update,

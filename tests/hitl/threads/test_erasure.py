@@ -180,7 +180,7 @@ def asks_for_a_name(state, context):
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     return Ask(
         question="Who?",
-        actions={"answer": context.step},
+        answers={"answer": context.step},
         report=Report(content=""),
         phase="who",
         required_inputs=schema,

@@ -92,9 +92,9 @@ def _made(
             "facts": said["rows"],
             "effects": said["rows"],
             "calls": said["rows"],
-            "bare": said["rows"],
+            "answers_without_input": said["rows"],
             "known": state,
-            "ways": state,
+            "answers": state,
         }
         pause |= {
             "checkpoint_id": row["id"],

@@ -354,11 +354,11 @@ def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
         facts={attack: attack},
         effects=[attack],
     )
-    ways = {"approve": "finish", "revise": "planning", "other": "finish"}
+    answers = {"approve": "finish", "revise": "planning", "other": "finish"}
     order = order_that(
         lambda state, context: (
             context.log(attack)
-            or Ask(question=attack[:200], actions=ways, labels={"other": attack}, report=report)
+            or Ask(question=attack[:200], answers=answers, labels={"other": attack}, report=report)
         )
     )
     WorkOrder.objects.update(

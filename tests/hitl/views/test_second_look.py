@@ -160,7 +160,7 @@ def test_a_message_that_approves_what_is_of_high_risk_is_asked_for_twice(waiting
     Pause.objects.update(review={"risk": "high"})
     url = f"/threads/{waiting.shown_id}/say"
     pause = Pause.objects.get()
-    word = "APPROVE" if "approve" in pause.ways else "Lisbon"
+    word = "APPROVE" if "approve" in pause.answers else "Lisbon"
     text = asked(page.post(url, {"text": word}))
     assert f'value="{word}"' in text and url in text
     assert word in page.post(url, {"text": word, "change": ""}).content.decode()
@@ -186,14 +186,14 @@ def test_data_is_not_dropped_by_an_answer_that_takes_none(order_that, ana):
     """Before: what was filled in went with the button that takes no data."""
 
     def refusable(state, context):
-        ways = {"approve": context.step, "reject": context.step}
+        answers = {"approve": context.step, "reject": context.step}
         more: dict[str, Any] = {
             "required_inputs": DATA,
             "answers_without_input": ["reject"],
             "labels": {"reject": "Reject"},
         }
         return Ask(
-            question="Which?", actions=ways, report=Report(content=""), phase="asking", **more
+            question="Which?", answers=answers, report=Report(content=""), phase="asking", **more
         )
 
     order = drive(order_that(refusable))
@@ -246,7 +246,7 @@ def test_words_that_came_too_late_are_shown_as_unsent(ruled, ana, ben, end):
 
 def test_data_that_came_too_late_is_shown_as_unsent(order_that, ana, ben):
     order = drive(order_that(lambda state, context: Ask(
-        question="Which?", actions={"answer": "finish"}, required_inputs=DATA,
+        question="Which?", answers={"answer": "finish"}, required_inputs=DATA,
         report=Report(content="?"), phase="asking")))  # fmt: skip
     pause = pause_of(order)
     services.decide(pause.pk, Answer("cancel", Via.REST), by=ben)

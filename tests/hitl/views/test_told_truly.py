@@ -185,7 +185,7 @@ def test_a_question_that_a_step_asks_in_its_midst_is_the_steps_own(order_that, p
     def midway(state: State, context: Context) -> Outcome:
         return Ask(
             question="Which?",
-            actions={"answer": context.step},
+            answers={"answer": context.step},
             phase="which",
             report=Report(content="Here"),
         )
@@ -221,7 +221,7 @@ def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
         if "vat_id" in state:
             return Go()
         return Ask(
-            question="Which supplier?", actions={"answer": context.step},
+            question="Which supplier?", answers={"answer": context.step},
             labels={"answer": "Send the data"}, phase="missing",
             report=Report(content="Here"),
             required_inputs={"type": "object", "properties": {"vat_id": {"type": "string",
@@ -279,7 +279,7 @@ def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
     def twice(state: State, context: Context) -> Outcome:
         return Ask(
             question="Which?",
-            actions={"answer": context.step},
+            answers={"answer": context.step},
             phase="which",
             report=Report(content="Here"),
         )

@@ -446,7 +446,7 @@ def test_data_that_turn_out_to_be_a_verdict_are_refused_when_the_question_is_the
     asks = Ask(
         question="Pay?",
         report=Report(content="To whom?"),
-        actions={"approve": "finish"},
+        answers={"approve": "finish"},
         required_inputs=IBAN,
     )
     order = order_that(lambda state, context: asks)
@@ -482,7 +482,7 @@ def test_the_ledger_says_that_an_answer_came_before_its_question(order_that, ana
         lambda state, context: Ask(
             question="Which?",
             report=Report(content="?"),
-            actions={"answer": "finish"},
+            answers={"answer": "finish"},
             required_inputs=IBAN,
         )
     )

@@ -45,13 +45,13 @@ def respond(client, trace, prompt, response="approve"):
 
 def asks_twice(state, context):
     asked = int(state.get("asked", 0))
-    ways = {"approve": context.step, "revise": context.step}
+    answers = {"approve": context.step, "revise": context.step}
     if asked == 2:
         return Done(update={"pushed": True})
     words = Report(content="PR #42")
     return Ask(
         question="About to push — approve?",
-        actions=ways,
+        answers=answers,
         report=words,
         update={"asked": asked + 1},
         prompt_id=f"push-{asked}",
@@ -119,7 +119,7 @@ def test_a_name_that_is_none_is_refused(ana_api, order_that, name):
     assert not Wait.objects.exists()
     asks = order_that(
         lambda state, context: Ask(
-            question="?", actions={"approve": ""}, report=Report(content=""), prompt_id=name
+            question="?", answers={"approve": ""}, report=Report(content=""), prompt_id=name
         )
     )
     assert (drive(asks).status, fresh(asks).latest_run.failure_code) == ("failed", "prompt_invalid")
@@ -162,7 +162,7 @@ def asks_for(schema):
             return Done(update={"got": state["note"]})
         return Ask(
             question="What is missing?",
-            actions={"answer": context.step},
+            answers={"answer": context.step},
             report=Report(content=""),
             required_inputs=schema,
         )

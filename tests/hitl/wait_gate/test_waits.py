@@ -517,7 +517,7 @@ def test_the_example_prompt_of_an_agent_that_is_about_to_push(order_that, engine
         question = "About to push PR #42 — approve?"
         return Ask(
             question=question,
-            actions={"approve": context.step},
+            answers={"approve": context.step},
             report=Report(content="", effects=["Opens the pull request."]),
         )
 
@@ -586,7 +586,7 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
             Done()
             if state.get("input")
             else Ask(
-                question="What now?", actions={"answer": context.step}, report=Report(content="")
+                question="What now?", answers={"answer": context.step}, report=Report(content="")
             )
         )
 

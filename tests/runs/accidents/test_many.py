@@ -120,7 +120,7 @@ def ten_thousand_paused(templates, ana, team):
                 step=like.step,
                 phase=like.phase,
                 question=like.question,
-                ways=like.ways,
+                answers=like.answers,
                 opened_at=like.opened_at,
                 deadline_at=like.opened_at + DAY,
                 extendable_until=like.opened_at + DAY,

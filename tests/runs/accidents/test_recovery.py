@@ -218,7 +218,7 @@ def test_a_step_that_answers_nonsense_fails_at_once_and_says_what_it_answered(or
     "outcome",
     [
         Go(to="nowhere"),
-        Ask(question="?", actions={"approve": "nowhere"}, report=Report(content="")),
+        Ask(question="?", answers={"approve": "nowhere"}, report=Report(content="")),
     ],
 )
 def test_a_step_that_points_nowhere_fails_at_once_and_its_order_can_be_shown(order_that, outcome):
@@ -263,7 +263,7 @@ def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question=odd * 200, actions={"approve": "finish"}, report=report
+                question=odd * 200, answers={"approve": "finish"}, report=report
             )
         )
     )

@@ -71,6 +71,18 @@ def test_a_step_that_is_misspelt_in_the_code_is_refused_with_its_line(flows):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("call", "old"), [("Ask", "actions"), ("Outside", "ways")])
+def test_a_keyword_of_before_is_refused_with_its_line_and_todays_name(flows, call, old):
+    """Before, the first run that came there failed by a TypeError."""
+    path = flows(f"early_{old}")
+    asked = f'return {call}(question="Well?", {old}={{"approve": "act"}})'
+    path.write_text(path.read_text().replace('return Go(to="act")', asked))
+    words = rf"{call}'s '{old}' is called 'answers' now \(early_{old}, line 6\)"
+    with pytest.raises(shipped.TemplatesRefused, match=words):
+        shipped.load()
+
+
+@pytest.mark.django_db
 def test_a_step_of_another_workflow_that_uses_the_function_is_let_by(flows):
     flows("early_elsewhere", to="notify_finance")
     assert [one.slug for one in shipped.load()] == [

@@ -401,7 +401,7 @@ def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, 
 
 def test_without_checkpoints_a_step_that_asks_all_the_same_fails(order_that, templates):
     asks = Ask(
-        question="Well?", actions={"approve": "finish"}, report=Report(content="One or two.")
+        question="Well?", answers={"approve": "finish"}, report=Report(content="One or two.")
     )
     order = drive(runs_again(order_that, lambda state, context: asks, Frequency.OFF))
     assert (order.status, order.latest_run.failure_code) == ("failed", "checkpoints_off")

@@ -247,7 +247,7 @@ def approval(step, of, **other):
         "phase": "",
         "action": "approve",
         "goes_on": True,
-        "ways": {"approve"},
+        "answers": {"approve"},
         "revision": 1,
         "asked_revision": 1,
         "review": {},

@@ -73,7 +73,7 @@ def answering(value):
 
 
 def asking(**parts):
-    whole = {"question": "q", "actions": {"approve": "finish"}, "report": Report(content="x")}
+    whole = {"question": "q", "answers": {"approve": "finish"}, "report": Report(content="x")}
     return lambda state, context: Ask(**{**whole, **parts})
 
 
@@ -176,9 +176,9 @@ FAILS = {
     ),
     "effects": (asking(report=made(Report, content="", effects=[7])), "answer_invalid", "recorded"),
     "question": (asking(question=None), "answer_invalid", "`question` of type NoneType"),
-    "actions": (asking(actions=["approve"]), "answer_invalid", "`actions` of type list"),
+    "answers": (asking(answers=["approve"]), "answer_invalid", "`answers` of type list"),
     "labels": (asking(labels={"approve": 7}), "answer_invalid", "of type int, and a text"),
-    "long-action": (asking(actions={"a" * 65: "finish"}), "answer_invalid", "more than 64"),
+    "long-answer": (asking(answers={"a" * 65: "finish"}), "answer_invalid", "more than 64"),
     "long-phase": (asking(phase="p" * 65), "answer_invalid", "more than 64 characters"),
     "rounds": (asking(max_revisions=10**30), "answer_invalid", "OverflowError"),
     "transaction": (opens_a_transaction, "transaction_left_open", "with transaction.atomic"),

@@ -18,9 +18,9 @@ TOO_LONG = Call(id="call-1", tool="t" * (SCHEMA_BYTES + 1))
 
 
 def asking(**more):
-    ways = {"answer": "finish"} if "calls" in more else {"approve": "finish"}
+    answers = {"answer": "finish"} if "calls" in more else {"approve": "finish"}
     return lambda state, context: Ask(
-        question="Well?", actions=ways, report=Report(content="x"), **more
+        question="Well?", answers=answers, report=Report(content="x"), **more
     )
 
 
@@ -29,7 +29,7 @@ def asking(**more):
     ("question", "code"),
     [
         (asking(outside=NOBODY), "outside_invalid"),
-        (asking(outside=Outside(to=["ana@example.com"], ways=["maybe"])), "outside_invalid"),
+        (asking(outside=Outside(to=["ana@example.com"], answers=["maybe"])), "outside_invalid"),
         (asking(calls=[TOO_LONG]), schemas.SchemaRefused.code),
     ],
     ids=["no-address", "no-answer", "no-form"],

@@ -149,7 +149,7 @@ def test_a_step_asks_after_it_has_slept(order_that):
         if not state.get("waited"):
             return Sleep(for_=HOUR, to="execute", update={"waited": True})
         return Ask(
-            question="Still open. Go on?", actions={"approve": "finish"}, report=Report(content="")
+            question="Still open. Go on?", answers={"approve": "finish"}, report=Report(content="")
         )
 
     order = order_that(remind)

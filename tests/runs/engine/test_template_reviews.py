@@ -132,7 +132,7 @@ def test_no_answer_of_a_step_leads_past_the_review_of_its_template(script, leavi
     run = play(workflow("yes", title="Yes", steps=[parted, between, pay]))
     assert (run.status, PAID) == ("paused", [])
     assert (run.question.step, run.question.content) == ("draft", "# Pay 100")
-    assert run.question.actions == ["approve", "revise", "cancel"]
+    assert run.question.answers == ["approve", "revise", "cancel"]
     run.approve()
     if "timer" in leaving:
         assert (run.status, PAID) == ("pending", [])
@@ -176,14 +176,14 @@ def test_a_revision_leads_back_and_a_refusal_ends_it_wherever_the_step_wanted_to
 
 def test_a_question_of_the_step_that_nobody_can_approve_does_not_stand_for_its_review(script):
     """A question about data led on to the effect, and the review of the template was forgotten."""
-    asked = Ask(question="Where to?", actions={"answer": "pay"}, report=SHOWN)
+    asked = Ask(question="Where to?", answers={"answer": "pay"}, report=SHOWN)
     script(draft=lambda state, context: asked)
     run = play(flow(pause_after=True))
     assert (run.failure_code, PAID) == ("review_missing", [])
 
     def back(state, context):
         if not state.get("decided"):
-            return Ask(question="Where to?", actions={"answer": "draft"}, report=SHOWN)
+            return Ask(question="Where to?", answers={"answer": "draft"}, report=SHOWN)
         return Go(to="pay", report=SHOWN)
 
     script(draft=back)
@@ -300,8 +300,8 @@ def test_a_question_of_a_step_approves_by_its_declared_answers_alone(
     script, answer, approves, ends
 ):
     """An `Ask` whose answers all lead to the effect: it was done after *deny*, too."""
-    ways = {"approve": "pay", "deny": "pay"}
-    asked = Ask(question="Pay?", actions=ways, report=SHOWN, approves=approves)
+    answers = {"approve": "pay", "deny": "pay"}
+    asked = Ask(question="Pay?", answers=answers, report=SHOWN, approves=approves)
     script(draft=lambda state, context: asked)
     run = play(flow()).answer(answer)
     assert ((run.status, run.failure_code), bool(PAID)) == (ends, ends[0] == "completed")
@@ -343,7 +343,7 @@ def test_the_latest_question_counts_where_the_function_asks_itself(script):
     def ask(state, context):
         to = {"first": "second"}.get(context.step, "pay")
         back = {"first": "first"}.get(context.step, "pay")
-        return Ask(question="Pay?", actions={"approve": to, "revise": back}, report=SHOWN)
+        return Ask(question="Pay?", answers={"approve": to, "revise": back}, report=SHOWN)
 
     script(draft=ask)
     twice = workflow(
@@ -365,7 +365,7 @@ def test_only_where_the_template_asks_is_said(script, how):
 
 
 def test_optional_takes_a_question_about_data_for_no_review(script):
-    asked = Ask(question="Where to?", actions={"answer": "pay"}, report=SHOWN)
+    asked = Ask(question="Where to?", answers={"answer": "pay"}, report=SHOWN)
     script(
         draft=lambda state, context: asked,
         pay=lambda state, context: pay_approved(context, optional=True),
@@ -510,7 +510,7 @@ def test_who_left_the_group_that_the_template_names_answers_no_more(script):
 def test_an_ask_narrows_as_a_report_does(script):
     asked = Ask(
         question="Pay?",
-        actions={"approve": "pay"},
+        answers={"approve": "pay"},
         report=SHOWN,
         review={"reviewers": {"users": ["ben"]}},
     )

@@ -48,7 +48,7 @@ def keeps(state, context):
 
 def asks(state, context):
     context.keep("output", SAID)
-    return Ask(question="Well?", actions={"approve": "finish"}, report=Report(content="x"))
+    return Ask(question="Well?", answers={"approve": "finish"}, report=Report(content="x"))
 
 
 def age(settings, *, days=2.0):

@@ -185,8 +185,10 @@ def leaking(state: State, context: Context) -> Outcome:
     call = Call(id="c1", tool="send", arguments={"text": [f"with {secret}"]}, preview=secret)
     update = {"memo": memo, "given": {"deep": [f"x{secret}y", 1, None, secret]}, "plain": "kept"}
     report = Report(content=secret, patch=f"+{secret}", facts={"Key": secret}, effects=[secret])
-    ways = {"approve": "finish", "answer": "finish", "cancel": ""}
-    return Ask(question=f"Send {secret}?", actions=ways, report=report, update=update, calls=[call])
+    answers = {"approve": "finish", "answer": "finish", "cancel": ""}
+    return Ask(
+        question=f"Send {secret}?", answers=answers, report=report, update=update, calls=[call]
+    )
 
 
 @step("test.leaking_aloud")

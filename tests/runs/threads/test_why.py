@@ -101,12 +101,13 @@ HOLDS_NOTHING_BACK: dict[type[Model], set[str]] = {
         "words",
     },
     Pause: {
-        "approvals", "bare", "calls", "changed_at", "checkpoint", "closed_at", "comments",
+        "answers_without_input", "approvals", "calls", "changed_at", "checkpoint", "closed_at",
+        "comments",
         "brief", "content", "content_digest", "delegations", "deliveries", "early_answers",
         "effects",
         "extendable_until", "facts", "id", "known", "labels", "links", "max_revisions", "next_at",
         "patch_digest", "presences", "reminded", "required_inputs", "revision", "risk_rank",
-        "snoozes", "step", "summary", "told", "ways",
+        "snoozes", "step", "summary", "told", "answers",
     },
 }  # fmt: skip
 
@@ -361,6 +362,22 @@ def test_a_retry_says_which_error_and_when(world):
     reason = reason_of(order)
     assert reason.details == ["The bank is closed."]
     assert reason.until == fresh(order).latest_run.due_at
+
+
+def test_what_is_due_says_when_its_message_went_to_the_broker_last(world):
+    """As it became due, or by the last look of beat's, which is noted anyway: nothing is written
+    for a message.
+    """
+    order = queued(world)
+    due_at = fresh(order).latest_run.due_at
+    assert reason_of(order).sent_at == due_at
+    beat()
+    assert reason_of(order).sent_at == due_at
+    was_due(order, 20)
+    reason = reason_of(order)
+    looked_at = Heartbeat.objects.get(kind="look").seen_at
+    assert (reason.sent_at, reason.may_be_sent_again) == (looked_at, True)
+    assert reason_of(retrying(world)).sent_at is None
 
 
 def test_a_parent_says_which_child_did_not_complete(world):

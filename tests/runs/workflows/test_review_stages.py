@@ -187,7 +187,7 @@ def ask_all(state, context):
         return Done()
     return Ask(
         question="Is this contract fine?",
-        actions={"approve": "ask_all", "revise": "ask_all"},
+        answers={"approve": "ask_all", "revise": "ask_all"},
         report=Report(content="Contract"),
         required_inputs=schema_of(Asked),
         known={"cfo": {"amount": 5}},
@@ -209,7 +209,7 @@ def test_a_step_that_asks_by_itself_asks_each_stage_for_its_part():
 def ask_wrongly(state, context):
     return Ask(
         question="Fine?",
-        actions={"approve": ""},
+        answers={"approve": ""},
         report=Report(content="Contract"),
         required_inputs=schema_of(Terms),
     )

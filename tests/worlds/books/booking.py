@@ -47,7 +47,7 @@ class House:
         self, order: WorkOrder, payload: dict[str, Any] | None = None, action: str = ""
     ) -> WorkOrder:
         """With `action` "" the answer that brings what is asked for."""
-        usual = next(iter(pause_of(order).ways))
+        usual = next(iter(pause_of(order).answers))
         services.decide(
             pause_of(order).pk, Answer(action or usual, Via.PAGE, payload=payload), by=self.by
         )

@@ -42,7 +42,7 @@ def choosing(state: Any, context: Any) -> Ask:
     facts = {name: name for name in ORDER}
     return Ask(
         question="Which one?",
-        actions=dict.fromkeys(ORDER, ""),
+        answers=dict.fromkeys(ORDER, ""),
         labels={name: f"Take {name}" for name in ORDER},
         report=Report(content="Here.", facts=facts),
     )
@@ -51,7 +51,7 @@ def choosing(state: Any, context: Any) -> Ask:
 def filling(state: Any, context: Any) -> Ask:
     return Ask(
         question="What is it?",
-        actions={"answer": ""},
+        answers={"answer": ""},
         report=Report(content="Here."),
         required_inputs=FIELDS,
         known=dict.fromkeys(ORDER, "b"),
@@ -96,7 +96,7 @@ def test_answers_keep_their_order(order_that, ana, api, page, zoe):
     for door in ("rest", "workflows", "langgraph", "schema"):
         assert in_order(said[door], of='"{}"') == ORDER, door
     copy = moved(order, zoe, action="c2")
-    for name in ("ways", "labels", "facts"):
+    for name in ("answers", "labels", "facts"):
         assert in_order(part(copy, name), of='"{}"') == ORDER, name
 
 

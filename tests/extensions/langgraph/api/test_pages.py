@@ -78,9 +78,11 @@ def question(order_that):
     def make(actions: list[str], **more: Any) -> WorkOrder:
         def act(state, context):
             MADE.append(state.get("input"))
-            ways = dict.fromkeys(actions, "finish")
+            answers = dict.fromkeys(actions, "finish")
             report = Report(content="The plan.")
-            return Ask(question="Which city?", actions=ways, report=report, phase="asking", **more)
+            return Ask(
+                question="Which city?", answers=answers, report=report, phase="asking", **more
+            )
 
         return drive(order_that(act))
 
@@ -257,7 +259,7 @@ def asked_again(order_that, ana):
             question, content = asked
             return Ask(
                 question=question,
-                actions={"approve": context.step},
+                answers={"approve": context.step},
                 report=Report(content=content),
                 phase="asking",
             )

@@ -84,7 +84,7 @@ requests = human() | st.lists(human(), min_size=1, max_size=2) | hitl()
 def test_any_value_of_an_interrupt_can_be_asked(value):
     found = asked(value)
     assert found.question
-    assert set(found.actions.values()) == {"s"}
+    assert set(found.answers.values()) == {"s"}
     kept = questions.calls_of(found)
     schemas.check_inputs(tool_calls.required(kept) if kept else found.required_inputs)
     assert questions.kind_of(found)

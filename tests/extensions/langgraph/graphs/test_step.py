@@ -103,7 +103,7 @@ def test_a_graph_runs_and_its_output_joins_the_state(graph_order):
 def test_an_interrupt_is_a_question_and_the_answer_its_value(graph_order, ana):
     order = drive(graph_order("line"))
     pause = pause_of(order)
-    assert (pause.question, pause.kind, list(pause.ways)) == (
+    assert (pause.question, pause.kind, list(pause.answers)) == (
         "Go on?",
         "approval",
         ["approve", "reject", "answer"],

@@ -277,7 +277,7 @@ def test_silence_brings_no_data(order_that):
     asks = Ask(
         question="Which?",
         report=Report(content="?"),
-        actions={"approve": "finish"},
+        answers={"approve": "finish"},
         required_inputs={"type": "object", "properties": {"iban": {"type": "string"}}},
     )
     order = drive(
@@ -290,7 +290,7 @@ def test_silence_brings_no_data(order_that):
 
 def test_silence_gives_no_answer_that_there_is_not(order_that):
     asks = Ask(
-        question="Which?", report=Report(content="?"), actions={"left": "finish", "right": "finish"}
+        question="Which?", report=Report(content="?"), answers={"left": "finish", "right": "finish"}
     )
     order = drive(
         order_that(lambda state, context: asks, review={"deadline": {**FOUR, "outcome": "approve"}})

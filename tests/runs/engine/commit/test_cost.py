@@ -148,7 +148,7 @@ def test_a_pause_costs_no_more_than_a_few_statements_beside_its_step(order_that)
     """An insert, in the step's own commit."""
     asking = order_that(
         lambda state, context: Ask(
-            question="Well?", actions={"approve": "finish"}, report=Report(content="x")
+            question="Well?", answers={"approve": "finish"}, report=Report(content="x")
         )
     )
     pausing = cost_of(asking)
@@ -173,7 +173,7 @@ def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order
     def ask(state, context, loops):
         if context.loop_num < loops:
             return Go(update={"n": context.loop_num}, to="execute")
-        return Ask(question="Well?", actions={"approve": "finish"}, report=Report(content="x"))
+        return Ask(question="Well?", answers={"approve": "finish"}, report=Report(content="x"))
 
     short, long = resuming(1), resuming(30)
     assert short <= RESUME[connection.vendor], short
@@ -201,7 +201,7 @@ def test_nothing_between_an_answer_and_the_next_step_waits_for_the_orm_to_make_s
     def asks(state, context):
         if "execute" in state.get("decided", {}):
             return Go()
-        return Ask(question="Well?", actions={"approve": "execute"}, report=Report(content="x"))
+        return Ask(question="Well?", answers={"approve": "execute"}, report=Report(content="x"))
 
     for turn in range(2):  # the first one makes what is kept
         order = order_that(asks)
@@ -233,7 +233,7 @@ def test_pausing_and_resuming_take_less_than_a_tenth_of_a_second_each(order_that
             moments["resumed"] = time.perf_counter()
             return Go()
         moments["asked"] = time.perf_counter()
-        return Ask(question="Well?", actions={"approve": "execute"}, report=Report(content="x"))
+        return Ask(question="Well?", answers={"approve": "execute"}, report=Report(content="x"))
 
     def turn() -> tuple[float, float]:
         order = order_that(asks)

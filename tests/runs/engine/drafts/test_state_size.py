@@ -73,7 +73,7 @@ def test_an_answer_that_makes_it_too_large_is_refused_and_the_question_stays(ord
     def asks(state, context):
         return Ask(
             question="Which?",
-            actions={"approve": "finish"},
+            answers={"approve": "finish"},
             report=Report(content="x"),
             required_inputs=schema,
         )
