@@ -18,7 +18,7 @@ from hitl.decisions import revisions, services
 from hitl.decisions.deadlines import changes as deadline_changes
 from hitl.find.asking import NotUnderstood
 from hitl.find.saved import ViewInvalid
-from hitl.http import errors, problems
+from hitl.http import addresses, errors, problems
 from hitl.http.incoming import BodyTooLarge
 from hitl.models import Decision
 from hitl.outbound.endpoints import EndpointInvalid
@@ -37,7 +37,18 @@ from runs.services.limits import LimitInvalid
 logger = logging.getLogger(__name__)
 
 
+UNKNOWN = (
+    exceptions.NotAuthenticated,
+    exceptions.AuthenticationFailed,
+    exceptions.PermissionDenied,
+    exceptions.Throttled,
+)
+"""Refusals of somebody: a method that an address does not have is refused before, whoever asks."""
+
+
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    if isinstance(error, UNKNOWN) and (method := _untaken(context)):
+        error = exceptions.MethodNotAllowed(method)
     if isinstance(error, errors.KNOWN):
         code = str(getattr(error, "code", "error"))
         refused = problem(errors.status_of(error), code, str(error), **_extra(error))
@@ -65,6 +76,14 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         if header in response.headers:
             made.headers[header] = response.headers[header]
     return made
+
+
+def _untaken(context: dict[str, Any]) -> str:
+    """The request's method, where its address has others and not this one."""
+    request, view = context.get("request"), context.get("view")
+    if request is None or view is None or addresses.takes(view, request.method):
+        return ""
+    return str(request.method)
 
 
 def problem(status: int, code: str, detail: str, **extra: Any) -> Response:

@@ -15,10 +15,12 @@ from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from redis.exceptions import RedisError
+from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from hitl.http import clients, problems
+from hitl.http import addresses, clients, problems
+from hitl.http.authentication import BearerAuthentication
 from hitl.wait_gate import signatures
 
 logger = logging.getLogger(__name__)
@@ -79,14 +81,18 @@ def middleware(
     """Limit what comes without credentials, or with wrong ones: the framework refuses those before
     it asks any throttle.
 
-    Whoever brings right credentials is served, whatever others of the same address send.
+    Whoever brings right credentials is served, whatever others of the same address send. Whoever
+    brings none, where some are needed, is told that as often as they ask: it guesses nothing, and
+    costs nothing.
     """
 
     def handle(request: HttpRequest) -> HttpResponse:
         if not request.path_info.startswith(API):
             return get_response(request)
         if _brings_nothing(request):
-            return too_many() if is_too_many(clients.address_of(request)) else get_response(request)
+            if not is_too_many(clients.address_of(request)):
+                return get_response(request)
+            return nobody() if addresses.asks_who(addresses.view_of(request)) else too_many()
         response = get_response(request)
         if response.status_code == 401 and is_too_many(clients.address_of(request)):
             return too_many()
@@ -118,6 +124,14 @@ WORDS = (
     "There were too many requests without credentials, or with wrong ones, from this address. "
     "Nothing was changed; try again in a minute."
 )
+
+
+def nobody() -> HttpResponse:
+    """401, as the framework says it."""
+    error = NotAuthenticated
+    response = problems.response(error.status_code, error.default_code, str(error.default_detail))
+    response["WWW-Authenticate"] = BearerAuthentication().authenticate_header(None)
+    return response
 
 
 def too_many() -> HttpResponse:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 
@@ -36,6 +37,8 @@ PREFIX = "req"
 """Of responses that are about no run."""
 UNTOLD = ("/livez", "/readyz", "/metrics")
 """Addresses that have no span: machines ask them every few seconds."""
+NOWHERE = "(no such address)"
+"""The route of a span whose address is none: what was asked for may be anything."""
 TOLD = {409, 422}
 """Refusals that are told to who may see what they are about."""
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -95,16 +98,27 @@ def spanned(request: HttpRequest) -> Iterator[Callable[[HttpResponse], None]]:
         failed = spans.tracing.fail
 
         def note_answer(response: HttpResponse) -> None:
-            match = request.resolver_match
-            if match is not None:  # its pattern: an address may hold a token
-                span.update_name(f"{method} /{match.route}")
-                span.set_attribute("http.route", f"/{match.route}")
+            route = _route(request)
+            span.update_name(f"{method} {route}")
+            span.set_attribute("http.route", route)
             span.set_attribute("http.response.status_code", response.status_code)
             span.set_attribute("waystation.trace_id", response[HEADER])
             if response.status_code >= 500:
                 failed(str(response.status_code))
 
         yield note_answer
+
+
+def _route(request: HttpRequest) -> str:
+    """The address's pattern, since an address may hold a token; also of what was answered before a
+    view was looked for.
+    """
+    if request.path_info.startswith(static := f"/{settings.STATIC_URL.lstrip('/')}"):
+        return f"{static}<path>"
+    try:
+        return f"/{(request.resolver_match or resolve(request.path_info)).route}"
+    except Resolver404:
+        return NOWHERE
 
 
 def traced(application: Any) -> Any:

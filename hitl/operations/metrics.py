@@ -49,6 +49,7 @@ INVARIANTS_FRESH = 900.0
 TEMPLATES = 50
 """Slugs of templates that are told apart, those with most answers; the rest is OTHER."""
 OTHER = "other"
+NAN = float("nan")
 ANSWERS = {APPROVE, REVISE, CANCEL, ANSWER}
 BUCKETS = (10, 60, 300, 900, 3600, 4 * 3600, 8 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
 """Seconds from a question to its answer."""
@@ -72,8 +73,10 @@ def forget() -> None:
 
 
 def broken_invariants(*, within: float = 0) -> Families:
-    """The last look at the invariants; the first begins it, and does not wait."""
-    return _broken.get(within=within, stale=True) or []
+    """The last look at the invariants; the first begins it, does not wait, and tells NaN of each:
+    there is a name to ask for, and nobody is told that all is well before it was looked at.
+    """
+    return _broken.get(within=within, stale=True) or _of_invariants({}, at=NAN, took=NAN)
 
 
 def find() -> Families:
@@ -222,7 +225,10 @@ def _answers(day: dt.datetime) -> Metric:
     for row in found:
         by_template[row["pause__run__definition__template_slug"]] += row["many"]
     told = {slug for slug, _ in by_template.most_common(TEMPLATES)}
-    merged: dict[tuple[str, str], tuple[Counter[str], float]] = {}
+    # from the start, so that what is asked for is there before anybody answered
+    merged: dict[tuple[str, str], tuple[Counter[str], float]] = {
+        (OTHER, action): (Counter(), 0.0) for action in ANSWERS
+    }
     for row in found:
         slug, action = row["pause__run__definition__template_slug"], row["action"]
         labels = (slug if slug in told else OTHER, action if action in ANSWERS else OTHER)
@@ -247,8 +253,7 @@ def _passed(day: dt.datetime) -> Metric:
     ).order_by()
     counts = Counter(dict(passed.values_list(slug).annotate(Count("pk"))))
     named = dict(counts.most_common(TEMPLATES))
-    if rest := counts.total() - sum(named.values()):
-        named[OTHER] = rest
+    named[OTHER] = counts.total() - sum(named.values())
     return _gauge(
         "reviews_passed",
         "Reviews that steps passed by themselves since midnight (UTC), by template.",
@@ -288,8 +293,9 @@ def _steps(hour: dt.datetime) -> Iterator[Metric]:
         labels=["share"],
     )
     seconds.sort()
-    for share in (0.5, 0.95, 1.0) if seconds else ():
-        recent.add_metric([f"{share:g}"], seconds[max(0, round(share * len(seconds)) - 1)])
+    for share in (0.5, 0.95, 1.0):
+        at_most = seconds[max(0, round(share * len(seconds)) - 1)] if seconds else 0.0
+        recent.add_metric([f"{share:g}"], at_most)
     yield recent
 
 
@@ -373,19 +379,23 @@ def _lag(now: dt.datetime) -> Metric:
 def look_at_invariants() -> Families:
     """How many rows break each invariant; a look that is cut off tells of none."""
     began = time.monotonic()
-    family = GaugeMetricFamily(
-        "waystation_invariant_broken_rows",
-        "Rows that break a promise, as manage.py invariants names them.",
-        labels=["invariant"],
-    )
-    for result in invariants.check(now=clock.now()):
-        family.add_metric([result.invariant.code], result.count)
+    broken = {look.invariant.code: look.count for look in invariants.check(now=clock.now())}
     took = time.monotonic() - began
     logger.debug("the look at the invariants took %.1f s", took)
-    at = _plain(
-        "invariants_checked_at_seconds", "When that was looked at, as Unix time.", time.time()
-    )
-    return [family, at, _plain("invariants_check_seconds", "How long the look took.", took)]
+    return _of_invariants(broken, at=time.time(), took=took)
+
+
+def _of_invariants(broken: Mapping[str, int], *, at: float, took: float) -> Families:
+    return [
+        _gauge(
+            "invariant_broken_rows",
+            "Rows that break a promise, as manage.py invariants names them; NaN: not looked yet.",
+            "invariant",
+            {each.code: broken.get(each.code, NAN) for each in invariants.INVARIANTS},
+        ),
+        _plain("invariants_checked_at_seconds", "When that was looked at, as Unix time.", at),
+        _plain("invariants_check_seconds", "How long the look took.", took),
+    ]
 
 
 _found = FoundOnce(find, fresh=FRESH)

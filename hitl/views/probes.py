@@ -111,10 +111,8 @@ def _of_this_process() -> Iterator[Metric]:
     for kind, count in hub.watchers().items():
         watching.add_metric([kind], count)
     yield watching
-    pool: Any = getattr(connection, "pool", None)
-    if pool is None:
-        return
-    stats = pool.get_stats()
+    pool: Any = getattr(connection, "pool", None)  # SQLite has none, whose numbers are 0
+    stats = {} if pool is None else pool.get_stats()
     sizes = GaugeMetricFamily(
         "waystation_database_pool", "Connections of this server's pool.", labels=["state"]
     )

@@ -67,6 +67,12 @@ def expected(
         return "any"
     if address.who == "public":
         return "taken" if method in address.methods else "any"
+    if (
+        api
+        and address.who not in {"nowhere", "public"}
+        and method not in {*address.methods, "OPTIONS"}
+    ):
+        return "405"  # whoever asks
     if not role.known or (role.token and not api):
         return "401" if api else "login" if method in address.methods else "405 or login"
     if api and role.token == "read" and method not in SAFE:

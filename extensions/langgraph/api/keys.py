@@ -16,7 +16,7 @@ from checkpoints.database import clock
 from checkpoints.models import Thread
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec
-from extensions.langgraph.api import threads
+from extensions.langgraph.api import reviewing
 from extensions.langgraph.api.calls import Call
 from hitl.decisions.services import NotFound
 from hitl.http.idempotency import HEADER, LONGEST, ClaimedKey
@@ -97,6 +97,6 @@ def _find_begun(call: Call, row: IdempotencyKey, digest: str) -> Begun:
             "was done twice: look at the thread's runs.",
         )
     thread, run = map(uuid.UUID, json.loads(bytes(row.body)))
-    if not threads.sees(call, thread):
+    if not reviewing.sees(call, thread):
         raise NotFound("There is no such thread.")
     return thread, run

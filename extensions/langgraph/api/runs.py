@@ -12,8 +12,9 @@ from pydantic import Field
 from checkpoints import lineage
 from checkpoints.database import clock
 from checkpoints.models import Thread
-from extensions.langgraph.api import assistants, replies, segments, starting, states, threads
+from extensions.langgraph.api import assistants, segments, starting, states, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
+from extensions.langgraph.api.resuming import replies
 from extensions.langgraph.api.segments import Segment
 from hitl.decisions.services import AlreadyAnswered, NotFound
 from hitl.live.pump import StreamRefused

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 
-from extensions.langgraph.api import assistants, threads
+from extensions.langgraph.api import assistants, reviewing, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
 from hitl.models import LangGraphTag
 from runs.export import IMPORTED
@@ -34,7 +34,7 @@ def _found(call: Call, given: SearchIn) -> Any:
     threads.check(given.metadata)
     # the questions of child runs are those of the thread above
     children = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
-    rows = threads.visible(call).filter(~Exists(children))
+    rows = reviewing.among(call).filter(~Exists(children))
     if given.ids:
         keys = [key_of(text, "ids") for text in given.ids[:MOST]]
         rows = rows.filter(Q(langgraph__wire_id__in=keys) | Q(pk__in=keys, langgraph=None))
@@ -93,7 +93,8 @@ def search(call: Call) -> Reply:
     total = found.count()
     offset, limit = max(given.offset, 0), min(max(given.limit, 1), MOST)
     page = found.select_related("langgraph").order_by(order, "-pk")[offset : offset + limit]
-    rows = threads.shown(list(page), values=not given.select or "values" in given.select)
+    values = not given.select or "values" in given.select
+    rows = reviewing.listed(call, list(page), values=values)
     headers = {"X-Pagination-Total": str(total)}
     if offset + len(rows) < total and rows:
         headers["X-Pagination-Next"] = str(offset + len(rows))

@@ -32,6 +32,8 @@ from runs.security import scopes
 from runs.security.scopes import Scope
 
 READS = (Scope.READ, *scopes.ASKS)
+REVIEWS = (*READS, Scope.ANSWER)
+"""Of which a token that only answers sees what it is asked."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -65,13 +67,13 @@ ROUTES = (
     Route("GET", f"{ASSISTANT}/schemas", assistants.schemas, READS),
     Route("GET", f"{ASSISTANT}/graph", assistants.graph, READS),
     Route("POST", "/threads", threads.create, scopes.ASKS),
-    Route("POST", "/threads/search", searching.search, READS),
-    Route("POST", "/threads/count", searching.count, READS),
-    Route("GET", THREAD, threads.get, READS),
+    Route("POST", "/threads/search", searching.search, REVIEWS),
+    Route("POST", "/threads/count", searching.count, REVIEWS),
+    Route("GET", THREAD, states.thread, REVIEWS),
     Route("PATCH", THREAD, threads.change, scopes.ASKS),
     Route("DELETE", THREAD, threads.delete),
     Route("POST", f"{THREAD}/copy", copying.copy, scopes.ASKS),
-    Route("GET", f"{THREAD}/state", states.get, READS),
+    Route("GET", f"{THREAD}/state", states.get, REVIEWS),
     Route("POST", f"{THREAD}/state", runs.update_state, scopes.ASKS),
     Route("POST", f"{THREAD}/state/checkpoint", states.at_given, READS),
     Route("GET", THREAD + "/state/{checkpoint_id}", states.at, READS),
@@ -80,8 +82,8 @@ ROUTES = (
     Route("GET", f"{THREAD}/stream", thread_streams.join, READS),
     Route("GET", f"{THREAD}/runs", runs.listed, READS),
     Route("POST", f"{THREAD}/runs", runs.create, scopes.EITHER),
-    Route("POST", f"{THREAD}/runs/stream", streams.begin, scopes.ASKS),
-    Route("POST", f"{THREAD}/runs/wait", streams.begin_and_wait, scopes.ASKS),
+    Route("POST", f"{THREAD}/runs/stream", streams.begin, scopes.EITHER),
+    Route("POST", f"{THREAD}/runs/wait", streams.begin_and_wait, scopes.EITHER),
     Route("POST", "/runs", runs.create, scopes.ASKS),
     Route("POST", "/runs/stream", streams.begin, scopes.ASKS),
     Route("POST", "/runs/wait", streams.begin_and_wait, scopes.ASKS),

@@ -7,8 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from checkpoints.models import Thread, WhenBusy
-from extensions.langgraph.api import assistants, interrupts, keys, replies, segments, threads
+from extensions.langgraph.api import (
+    assistants,
+    interrupts,
+    keys,
+    reviewing,
+    segments,
+    threads,
+)
 from extensions.langgraph.api.calls import Call, Given, invalid, key_of
+from extensions.langgraph.api.resuming import replies
+from extensions.langgraph.api.reviewing import SeenThread
 from extensions.langgraph.api.segments import Segment
 from hitl.decisions.services import (
     AlreadyAnswered,
@@ -115,18 +124,19 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
         raise invalid("Send input or a command, not both.")
 
     def act() -> keys.Begun:
-        thread = _thread(call, given)
+        found = _thread(call, given)
+        thread = found.thread
         if command.goto == END:
             wire = end(call, thread).wire_id
         elif given.command is not None:
-            wire = answer(call, thread, command.resume, shown=_place(thread, given))
+            wire = answer(call, found, command.resume, shown=_place(thread, given))
         else:
             wire = _start(call, thread, given)
         note(thread, wire, given.metadata)
         return thread.pk, wire
 
     thread_id, wire = keys.once(call, act)
-    return threads.by_key(call, thread_id), segments.find(thread_id, wire), given
+    return reviewing.by_key(call, thread_id), segments.find(thread_id, wire), given
 
 
 def _place(thread: Thread, given: RunIn) -> str:
@@ -151,21 +161,24 @@ def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> Non
         )
 
 
-def _thread(call: Call, given: RunIn) -> Thread:
+def _thread(call: Call, given: RunIn) -> SeenThread:
     """The thread of a new run. One that is made for it uses no request's key up."""
     with keyed.at_work(None):
         return _found_or_made(call, given)
 
 
-def _found_or_made(call: Call, given: RunIn) -> Thread:
+def _found_or_made(call: Call, given: RunIn) -> SeenThread:
     if "thread_id" not in call.names:
-        return threads.made(call, None, {}, known=False)
+        return SeenThread(thread=threads.made(call, None, {}, known=False))
     try:
-        return threads.find(call)
+        if given.command is not None and given.command.goto is None:
+            return reviewing.find(call)
+        return SeenThread(thread=threads.find(call))
     except NotFound:
         if given.if_not_exists == "reject":
             raise
-    return threads.made(call, call.key("thread_id"), {}, known=True)
+    thread = threads.made(call, call.key("thread_id"), {}, known=True)
+    return SeenThread(thread=thread)
 
 
 def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
@@ -243,7 +256,7 @@ def last_said(listed: Any) -> str | None:
     return content if isinstance(content, str) and content else None
 
 
-def answer(call: Call, thread: Thread, value: Any, *, shown: str = "") -> uuid.UUID:
+def answer(call: Call, found: SeenThread, value: Any, *, shown: str = "") -> uuid.UUID:
     """Answer what a thread asks: one value, or one for each interrupt by its id, all or none.
     Gives the id of the first answer.
 
@@ -251,7 +264,8 @@ def answer(call: Call, thread: Thread, value: Any, *, shown: str = "") -> uuid.U
         shown: the checkpoint that a page shows, "" where that is not known.
     """
     scopes.check_answer()
-    pauses = messages.open_on(thread.pk)
+    thread = found.thread
+    pauses = messages.open_on(thread.pk) if found.asked is None else found.asked
     if isinstance(value, dict) and _names_interrupts(value, pauses):
         named = {interrupts.id_of(pause): pause for pause in pauses}
         if unknown := sorted(set(value) - named.keys()):

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints import lineage
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from extensions.langgraph.api import interrupts, threads
+from extensions.langgraph.api import interrupts, reviewing, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
 from extensions.langgraph.api.values import values_of
 from hitl.decisions import visibility
@@ -159,9 +159,18 @@ def of(thread: Thread, checkpoint: Checkpoint | None) -> dict[str, Any]:
     return shown(thread.pk, [checkpoint], newest=head)[0]
 
 
+def thread(call: Call) -> Reply:
+    """The thread of the address, as the caller sees it."""
+    found = reviewing.find(call)
+    whole = found.asked is None
+    return Reply(data=threads.shown([found.thread])[0] if whole else reviewing.row_of(found))
+
+
 def get(call: Call) -> Reply:
-    thread = threads.find(call)
-    return Reply(data=of(thread, lineage.latest(thread.pk)))
+    found = reviewing.find(call)
+    if found.asked is not None:
+        return Reply(data=reviewing.state_of(found))
+    return Reply(data=of(found.thread, lineage.latest(found.thread.pk)))
 
 
 def at(call: Call) -> Reply:

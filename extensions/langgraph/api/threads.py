@@ -197,10 +197,6 @@ def digest(value: Any) -> str:
     return codec.digest(codec.encode(value))
 
 
-def get(call: Call) -> Reply:
-    return Reply(data=shown([find(call)])[0])
-
-
 def metadata_of(thread: Thread) -> dict[str, Any]:
     """What clients said of a thread. Raises StreamRefused where it cannot be opened now."""
     row = getattr(thread, "langgraph", None)

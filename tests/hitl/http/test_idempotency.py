@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from functools import partial
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -207,6 +208,23 @@ def test_who_sees_the_question_no_more_is_not_told_of_it_again(paused, ben, api)
     ben.is_active = False
     ben.save()
     assert send(client, url, {}).status_code in {401, 403}
+
+
+def test_a_method_that_an_address_has_not_is_said_before_any_key_or_person_is_judged(
+    ana_api, client
+):
+    """S0-54: what helps is another method, whoever asks and with whatever key."""
+    asked: tuple[tuple[Any, dict[str, str]], ...] = (
+        (ana_api, {"Idempotency-Key": "a\tb"}),
+        (ana_api, {}),
+        (client, {}),
+    )
+    for asks, headers in asked:
+        refused = asks.generic(
+            "PUT", ORDERS, "{}", content_type="application/json", headers=headers
+        )
+        problem(refused, 405, "method_not_allowed")
+        assert "POST" in refused["Allow"]
 
 
 SECOND_LOOKS = [

@@ -113,7 +113,7 @@ def test_requests_without_credentials_and_with_wrong_ones_are_limited_per_addres
         ask(HTTP_AUTHORIZATION="Bearer wrong").status_code for _ in range(3)
     ]
     assert codes == [401] * 5 + [429]
-    refused = ask()
+    refused = ask(HTTP_AUTHORIZATION="Bearer wrong")
     assert (refused.status_code, refused["Content-Type"]) == (429, "application/problem+json")
     assert refused.json()["code"] == "throttled"
     assert 0 < int(refused["Retry-After"]) <= 60
@@ -121,6 +121,15 @@ def test_requests_without_credentials_and_with_wrong_ones_are_limited_per_addres
     assert api(ana).get("/api/v1/threads").status_code == 200, (
         "who brings a right token is served, whatever others send"
     )
+
+
+def test_who_brings_nothing_is_told_so_however_often_they_ask(ana):
+    """S0-54: a program without its token looks for a limit otherwise. Nothing is guessed there."""
+    said = [ask() for _ in range(8)]
+    assert [one.status_code for one in said] == [401] * 8
+    assert said[0].json() == said[-1].json()
+    assert said[0]["WWW-Authenticate"] == said[-1]["WWW-Authenticate"]
+    assert APIClient().get("/api/v1/health").status_code == 401  # no address, and the same
 
 
 def test_a_person_is_limited_whichever_token_they_use(ana, api, settings):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from checkpoints.telemetry import spans
+from hitl.http import tracing
 from tests.conftest import pause_of
 from tests.doors.rest import ORDERS
 
@@ -127,3 +131,42 @@ def test_every_other_response_has_an_id_of_its_own(client, subtests):
             assert OWN.fullmatch(first)
             assert OWN.fullmatch(second)
             assert first != second
+
+
+@pytest.mark.parametrize(
+    ("address", "route"),
+    [
+        ("/static/css/app.css", "/static/<path>"),
+        ("/api/v1/threads", "/api/v1/threads"),
+        ("/threads/thr_01m80tjaghfs8v8fct10r6c3jb/", "/threads/<thr:thread_id>/"),
+        ("/a-secret-that-somebody-typed?token=wst_1", tracing.NOWHERE),
+    ],
+)
+def test_each_span_has_its_route_and_no_address(client, db, monkeypatch, address, route):
+    """S0-70: also what is answered before a view is looked for; one was called `GET`."""
+    named: list[str] = []
+
+    class Span:
+        def update_name(self, name: str) -> None:
+            named.append(name)
+
+        def set_attribute(self, name: str, value: object) -> None:
+            assert "secret" not in str(value) and "01m80tjagh" not in str(value)
+
+    class Spans:
+        @contextmanager
+        def request(self, method: str, headers: object) -> Iterator[Span]:
+            yield Span()
+
+        def fail(self, kind: str, words: str = "") -> None:
+            """Note nothing."""
+
+        def note(self, name: str, value: str) -> None:
+            """Note nothing."""
+
+        def ids(self) -> dict[str, str]:
+            return {}
+
+    monkeypatch.setattr(spans, "tracing", Spans())
+    client.get(address)
+    assert named == [f"GET {route}"]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from extensions.langgraph.api import keys, segments, starting, states, threads
+from extensions.langgraph.api import keys, reviewing, segments, starting, states, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of, read
 from extensions.langgraph.api.protocol import events, tree
 from extensions.langgraph.api.threads import wire_id
@@ -190,11 +190,12 @@ def _respond(call: Call) -> dict[str, Any]:
     for entry in answers:
         if not starting.is_id(entry.interrupt_id):
             raise Refused("no_such_interrupt", "There is no such interrupt.")
-    thread = threads.find(call)
+    found = reviewing.find(call)
+    thread = found.thread
     values = {entry.interrupt_id: entry.response for entry in answers}
 
     def act() -> keys.Begun:
-        key = starting.answer(call, thread, values)
+        key = starting.answer(call, found, values)
         starting.note(thread, key, given.metadata)
         return thread.pk, key
 

@@ -12,7 +12,7 @@ from checkpoints import lineage
 from checkpoints.events import log
 from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
-from extensions.langgraph.api import interrupts, runs, segments, starting, threads
+from extensions.langgraph.api import interrupts, reviewing, runs, segments, starting, threads
 from extensions.langgraph.api.calls import Call, Streamed, invalid
 from extensions.langgraph.api.segments import Segment
 from extensions.langgraph.api.streaming.frames import (
@@ -58,13 +58,37 @@ def _followed(call: Call, thread: Thread, segment: Segment, tail: str, **more: A
     )
 
 
+def _sees_whole(call: Call, thread: Thread) -> bool:
+    return reviewing.sees_whole() and threads.sees(call, thread.pk)
+
+
+def _taken(call: Call, thread: Thread, segment: Segment, tail: str) -> Streamed:
+    """Say that an answer was taken, to reviewers who see nothing of what follows from it."""
+    is_result = tail != "/stream"
+    metadata = Frame("metadata", {"run_id": str(segment.wire_id), "attempt": 1})
+
+    async def told() -> AsyncGenerator[list[bytes], None]:
+        yield [b"{}" if is_result else written(segment.first, 0, metadata)]
+
+    return Streamed(
+        frames=told(),
+        may_stay=lambda: reviewing.sees(call, thread.pk),
+        headers=runs.places(thread, segment),
+        is_result=is_result,
+    )
+
+
 def begin(call: Call) -> Streamed:
     thread, segment, given = starting.begin(call)
+    if not _sees_whole(call, thread):
+        return _taken(call, thread, segment, "/stream")
     return _followed(call, thread, segment, "/stream", modes=given.modes)
 
 
 def begin_and_wait(call: Call) -> Streamed:
     thread, segment, _ = starting.begin(call)
+    if not _sees_whole(call, thread):
+        return _taken(call, thread, segment, "/join")
     return _followed(call, thread, segment, "/join")
 
 

@@ -22,8 +22,9 @@ from langgraph.types import Command
 from checkpoints.database.people import User
 from extensions.agui import running
 from extensions.agui.running import Resume
-from extensions.langgraph.api import interrupts, replies
+from extensions.langgraph.api import interrupts
 from extensions.langgraph.api.calls import Reply
+from extensions.langgraph.api.resuming import replies
 from hitl.decisions import tool_calls as decided_calls
 from hitl.decisions.answers import check_words
 from hitl.decisions.services import Answer, AnswerInvalid

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from checkpoints.database.people import User
-from extensions.langgraph.api import interrupts, replies, threads
+from extensions.langgraph.api import interrupts, threads
 from extensions.langgraph.api.calls import Reply
+from extensions.langgraph.api.resuming import replies
 from extensions.langgraph.api.values import values_of
 from hitl.decisions.services import (
     AlreadyAnswered,

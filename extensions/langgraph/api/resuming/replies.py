@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from extensions.langgraph.api import decisions
-from extensions.langgraph.api.decisions import arguments_of, brought, message_of, stale
 from extensions.langgraph.api.interrupts import (
     as_told,
     asked_beside,
@@ -21,6 +19,8 @@ from extensions.langgraph.api.interrupts import (
     takes_feedback,
     takes_words,
 )
+from extensions.langgraph.api.resuming import decisions
+from extensions.langgraph.api.resuming.decisions import arguments_of, brought, message_of, stale
 from hitl.decisions.services import Answer, AnswerInvalid
 from hitl.models import Via
 from runs.models import Pause

@@ -1,0 +1,1 @@
+"""What a client resumes an interrupt with, as an answer to a question."""
