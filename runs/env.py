@@ -250,6 +250,16 @@ def begins(arguments: list[str]) -> bool:
     return Path(program).name != "manage.py" or more[:1] in ([beginner] for beginner in BEGINNERS)
 
 
+def data_folder(checkout: Path | None) -> Path:
+    """Choose the folder where none is named: `data` of a checkout; of an installation the user's
+    own, since its packages may be replaced, or be another user's.
+    """
+    if checkout is not None:
+        return checkout / "data"
+    home = text("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local/share") / "waystation"
+
+
 def folder(path: Path) -> Path:
     """The folder, made where it is not there.
 

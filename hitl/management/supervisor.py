@@ -119,4 +119,4 @@ def _begin_anew(listener: socket.socket) -> NoReturn:
     """Become the same command once more, as a deploy does it."""
     listener.set_inheritable(True)
     os.environ[_SOCKET] = str(listener.fileno())
-    os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606  # as it was called
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  # as it was called

@@ -51,7 +51,7 @@ class Built(BuildHookInterface):  # type: ignore[misc]  # as above
         (made / "built.json").write_text(
             json.dumps({"version": self.metadata.version, "commit": self._commit()})
         )
-        build_data["force_include"][str(made / "built.json")] = "runs/models/built.json"
+        build_data["force_include"][str(made / "built.json")] = "checkpoints/built.json"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         made = Path(self.directory) / ".made"

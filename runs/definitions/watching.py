@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints import extension
+from checkpoints.text import extras
 from runs.definitions import loading
 from runs.definitions.loading import Declared
 
@@ -79,10 +80,10 @@ def broken() -> str:
 
     Another process tries to load them, so that this one keeps the workflows that it has.
     """
-    command = [sys.executable, "manage.py", "load_templates", "--check"]
+    command = [sys.executable, "-m", "project.commands", "load_templates", "--check"]
     process = subprocess.Popen(
         command,
-        cwd=settings.BASE_DIR,
+        cwd=None if extras.BUILT.exists() else settings.BASE_DIR,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
