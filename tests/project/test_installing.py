@@ -19,8 +19,8 @@ import pytest
 from tests.databases import copies
 from tests.documents.blocks import blocks
 from tests.project import optional
-from tests.servers.private import free_port
-from tests.servers.stack import ROOT
+from tests.servers.private import answers, free_port
+from tests.servers.stack import ROOT, until
 
 PAGE = ROOT / "docs/reference/compatibility.md"
 FILE = r"(?:requirements-(\w+)|extensions/(\w+)/requirements)\.txt"
@@ -217,7 +217,8 @@ def test_an_installation_starts_with_one_command_and_has_all_that_a_checkout_has
         command, cwd=wheel.folder, env=_bare(wheel), stdout=subprocess.PIPE, text=True
     )
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+        until(lambda: answers(port), what="an open port", seconds=240)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=240) as client:
             page = client.get("/login", headers={"Accept-Language": "de"})
             assert page.status_code == 200 and "Anmelden" in page.text
             for path in ("/static/css/app.css", "/static/js/page.js", "/favicon.ico"):
@@ -240,7 +241,7 @@ def test_an_authors_tests_run_with_the_installed_kit(wheel, tmp_path):
     (tmp_path / "letters.py").write_text(_python("docs/tutorial.md")[0])
     (tmp_path / "test_letters.py").write_text(_python("docs/how-to/test-workflows.md")[0])
     done = subprocess.run(
-        [wheel.venv / "bin/pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+        [wheel.venv / "bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
         env=_bare(wheel),
         cwd=wheel.folder,
         capture_output=True,
