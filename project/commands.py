@@ -101,9 +101,3 @@ def said(error: ImproperlyConfigured | Error) -> str | None:
     if outages.is_trouble(error):
         return f"The database cannot be used: {' '.join(str(error).split())[:300]}"
     return None
-
-
-if __name__ == "__main__":
-    sys.argv[0] = "manage.py"
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    main(sys.argv)

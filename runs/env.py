@@ -242,6 +242,11 @@ def serves(arguments: list[str]) -> bool:
     return bool(set(Path(program).parts) & SERVERS) or more[:1] in (["standalone"], ["runserver"])
 
 
+def reloads(arguments: list[str]) -> bool:
+    """Whether this process loads the authors' workflows later, each time that they have changed."""
+    return arguments[1:2] == ["standalone"] and "--reload" in arguments
+
+
 def begins(arguments: list[str]) -> bool:
     """Whether this process may make the data folder: all but commands of `manage.py` that only work
     where Waystation already is.
