@@ -76,7 +76,7 @@ def when_asked(module: str, package: str, installs: str) -> Application:
     is not installed.
     """
     if find_spec(package) is None:
-        raise ImproperlyConfigured(f"{package} is not installed: pip install -r {installs}")
+        raise ImproperlyConfigured(f"{package} is not installed: {installs}")
     found: list[Application] = []
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -55,7 +55,8 @@ class Drain:
 
 def with_daphne(application: Any) -> Any:
     """Wrap the application in a process of Daphne's; in other programs nothing changes."""
-    if "daphne" not in Path(sys.argv[0]).parts:
+    alone = sys.argv[1:2] == ["standalone"]
+    if not alone and "daphne" not in Path(sys.argv[0]).parts:
         return application
     from twisted.internet import reactor  # the one that Daphne has installed
     from twisted.internet.defer import Deferred
@@ -64,9 +65,10 @@ def with_daphne(application: Any) -> Any:
     drain, server, later = Drain(), cast("Any", reactor), cast("Any", Deferred)
 
     def stop() -> Any:
-        last = threading.Timer(AT_LAST, os._exit, [0])
-        last.daemon = True
-        last.start()
+        if not alone:  # there its steps may take longer, and it sees to its own end
+            last = threading.Timer(AT_LAST, os._exit, [0])
+            last.daemon = True
+            last.start()
         for port in server.getReaders():
             if isinstance(port, Port):
                 cast("Any", port).stopListening()

@@ -15,6 +15,7 @@ from django.templatetags.static import static
 from kombu import Exchange, Queue
 
 from checkpoints.database import addresses
+from hitl import embedding
 from hitl.http import rest
 from project import steady
 from project.identity.options import options as of_identity
@@ -45,7 +46,9 @@ with it.
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(BASE_DIR / "data"))).resolve()
+WAYSTATION_DATA = Path(
+    env.text("WAYSTATION_DATA", str(env.data_folder(embedding.CHECKOUT)))
+).resolve()
 """The folder of everything outside a database server: workspaces, the sample repository, the
 embedded database, the secret key.
 """
@@ -162,7 +165,7 @@ TEMPLATES = [
     {
         "BACKEND": "project.templating.SendableTemplates",
         "NAME": "django",  # libraries ask for this name; the default would be the module's
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [embedding.TEMPLATES],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -287,7 +290,7 @@ DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 LANGUAGE_CODE = "en"
 """The language of everything but pages and mails; see `hitl.http.languages`."""
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
-LOCALE_PATHS = [BASE_DIR / "hitl" / "locale"]
+LOCALE_PATHS = [embedding.LOCALE]
 """Named here, so that our translation of a text wins over Django's and its admin's."""
 LANGUAGE_COOKIE_AGE = 31_536_000
 LANGUAGE_COOKIE_HTTPONLY = True
@@ -298,7 +301,7 @@ TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [embedding.STATIC]
 if not WAYSTATION_EMPTY:
     env.folder(STATIC_ROOT)
 # for collected static files: a web server that runs as another user may serve them

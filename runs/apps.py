@@ -35,7 +35,7 @@ class RunsConfig(AppConfig):
         )
         timing.go_by(clock.now)
         try:
-            shipped.register()
+            shipped.register(authors=not env.reloads(sys.argv))
         except ImproperlyConfigured as error:
             if not env.serves(sys.argv):
                 raise

@@ -242,12 +242,27 @@ def serves(arguments: list[str]) -> bool:
     return bool(set(Path(program).parts) & SERVERS) or more[:1] in (["standalone"], ["runserver"])
 
 
+def reloads(arguments: list[str]) -> bool:
+    """Whether this process loads the authors' workflows later, each time that they have changed."""
+    return arguments[1:2] == ["standalone"] and "--reload" in arguments
+
+
 def begins(arguments: list[str]) -> bool:
     """Whether this process may make the data folder: all but commands of `manage.py` that only work
     where Waystation already is.
     """
     program, *more = arguments or [""]
     return Path(program).name != "manage.py" or more[:1] in ([beginner] for beginner in BEGINNERS)
+
+
+def data_folder(checkout: Path | None) -> Path:
+    """Choose the folder where none is named: `data` of a checkout; of an installation the user's
+    own, since its packages may be replaced, or be another user's.
+    """
+    if checkout is not None:
+        return checkout / "data"
+    home = text("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local/share") / "waystation"
 
 
 def folder(path: Path) -> Path:

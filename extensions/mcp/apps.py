@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from django.conf import settings
 
 from checkpoints import extension
+from checkpoints.text import extras
 
 
 class McpConfig(extension.Extension):
@@ -19,7 +20,9 @@ class McpConfig(extension.Extension):
 
         if settings.WAYSTATION_MCP:
             serve = when_asked(
-                "extensions.mcp.door.server", "mcp", "extensions/mcp/requirements.txt"
+                "extensions.mcp.door.server",
+                "mcp",
+                extras.install("mcp", "extensions/mcp/requirements.txt"),
             )
             yield extension.Door(path=r"^mcp\Z", application=serve)
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
+from checkpoints.text import extras
 from runs.agents.tools.registry import ToolFailed, ToolUse, tool
 from runs.workflows import schemas
 
@@ -195,7 +196,7 @@ def _spoken_with(server: McpServer, secret: str, say: Callable[[Any], Coroutine[
         from mcp.client.streamable_http import streamable_http_client
     except ImportError as error:
         raise ToolFailed(
-            "MCP servers need `pip install -r extensions/mcp/requirements.txt`."
+            f"MCP servers need `{extras.install('mcp', 'extensions/mcp/requirements.txt')}`."
         ) from error
 
     async def connected() -> T:

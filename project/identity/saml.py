@@ -26,6 +26,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints.database import clock
+from checkpoints.text import extras
 from hitl.identity.saml import IdentityProvider, MetadataUnfit, PairUnfit
 from hitl.identity.saml import provider as described
 from project.identity import elsewhere, options
@@ -108,7 +109,7 @@ def _answer(view: Any, request: HttpRequest) -> HttpResponse:
     try:
         from project.identity.assertions import AssertionRefused
     except ImportError:
-        logger.exception("python3-saml is not installed: pip install -r requirements-saml.txt")
+        logger.exception("python3-saml is not installed: %s", extras.install("saml"))
         raise _away(request) from None
     try:
         response: HttpResponse = view(request)

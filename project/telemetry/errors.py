@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.state import redaction
 from checkpoints.telemetry import about, log_lines
+from checkpoints.text import extras
 
 KEPT = ("method", "url")
 """Of a request."""
@@ -30,7 +31,7 @@ def begin(dsn: str, *, release: str, environment: str) -> None:
     except ImportError as error:
         raise ImproperlyConfigured(
             "SENTRY_DSN is set, and its client is not installed: "
-            "pip install -r requirements-sentry.txt, or leave the setting out."
+            f"{extras.install('sentry')}, or leave the setting out."
         ) from error
     try:
         sentry_sdk.init(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.telemetry import spans
+from checkpoints.text import extras
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -41,7 +42,7 @@ def begin(*, release: str) -> None:
     except ImportError as error:
         raise ImproperlyConfigured(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, and OpenTelemetry is not installed: "
-            "pip install -r requirements-otel.txt, or leave the setting out."
+            f"{extras.install('otel')}, or leave the setting out."
         ) from error
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", str(SECONDS))
     named = {"service.version": release} if release else {}

@@ -46,13 +46,18 @@ BUILT_IN = (
 """Steps of the core, which every server has."""
 
 
-def register() -> None:
+def register(*, authors: bool = True) -> None:
     """Register the step functions of the core, of the installed extensions, and of the modules that
-    the setting names.
+    the setting names; without those of authors where these are loaded later.
     """
     for name in (*BUILT_IN, *(name for each in extension.installed() for name in each.steps)):
         import_module(name)
-    loading.declared(loading.modules())
+    if authors:
+        loading.declared(loading.modules())
+        return
+    ours = {name for each in extension.installed() for name in each.workflows}
+    for name in ours.intersection(loading.entries()):
+        import_module(name)
 
 
 class TemplatesRefused(ImproperlyConfigured):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from checkpoints import extension
 from runs.definitions import loading
 from runs.definitions.loading import Declared
 
-SECONDS = 60.0
-"""How long loading the changed files may take, before they count as broken."""
 Seen = dict[Path, tuple[int, int]]
 """File → when it was changed, in nanoseconds, and how many bytes it has."""
 
@@ -72,27 +67,3 @@ def _roots() -> Iterator[Path]:
         path = Path(getattr(sys.modules.get(entry), "__file__", None) or "").resolve()
         if path.is_file() and _is_authors(path):
             yield path.parent if path.name == "__init__.py" else path
-
-
-def broken() -> str:
-    """Say why the files as they are now cannot be loaded; "" where they can be.
-
-    Another process tries to load them, so that this one keeps the workflows that it has.
-    """
-    command = [sys.executable, "manage.py", "load_templates", "--check"]
-    process = subprocess.Popen(
-        command,
-        cwd=settings.BASE_DIR,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        _, errors = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        _, errors = process.communicate()
-    if process.returncode == 0:
-        return ""
-    lines = errors.strip().splitlines() or ["The check of the new files ended without a word."]
-    return lines[-1].removeprefix("Waystation cannot start: ")

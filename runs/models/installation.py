@@ -5,6 +5,7 @@ made from, and how it is set up.
 from __future__ import annotations
 
 import functools
+import json
 import subprocess
 import tomllib
 from pathlib import Path
@@ -13,13 +14,25 @@ from typing import Any
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
+from checkpoints.text import extras
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 2.0
 
 
 @functools.cache
+def _built() -> dict[str, str]:
+    try:
+        return dict(json.loads(extras.BUILT.read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+@functools.cache
 def version() -> str:
     """The version; "" where the apps stand in a project that has another `pyproject.toml`."""
+    if built := _built():
+        return built["version"]
     try:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     except (OSError, ValueError, KeyError):
@@ -29,11 +42,13 @@ def version() -> str:
 
 @functools.cache
 def commit() -> str:
-    """The commit that WAYSTATION_COMMIT names, as an image without git has it, or that is checked
-    out here; "" where neither is known.
+    """The commit that WAYSTATION_COMMIT names, as an image without git has it, that the wheel was
+    built of, or that is checked out here; "" where none is known.
     """
     if named := settings.WAYSTATION_COMMIT.strip():
         return str(named[:40])
+    if built := _built():
+        return built["commit"]
     try:
         asked = subprocess.run(
             ["git", "-C", str(ROOT), "rev-parse", "--show-toplevel", "HEAD"],

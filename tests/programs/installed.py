@@ -43,7 +43,8 @@ def main(
 
 
 def _below(folder: Path) -> list[str]:
-    found = (path.relative_to(ROOT).with_suffix("") for path in folder.rglob("*.py"))
+    modules = (path for path in folder.rglob("*.py") if "shipping" not in path.parts)
+    found = (path.relative_to(ROOT).with_suffix("") for path in modules)
     return [".".join(path.parts).removesuffix(".__init__") for path in found]
 
 

@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.databases import copies
+from tests.documents.blocks import blocks
 from tests.project import optional
-from tests.servers.stack import ROOT
+from tests.servers.private import answers, free_port
+from tests.servers.stack import ROOT, until
 
 PAGE = ROOT / "docs/reference/compatibility.md"
 FILE = r"(?:requirements-(\w+)|extensions/(\w+)/requirements)\.txt"
@@ -25,6 +28,8 @@ FILE = r"(?:requirements-(\w+)|extensions/(\w+)/requirements)\.txt"
 NOT_SERVED = {"dev", "model"}
 """Files for the tests alone; the second is installed without what its packages need."""
 MODULES = ("extensions", "project", "hitl", "runs", "checkpoints")
+WHEEL = ROOT / "project/shipping/wheel.py"
+"""What wheels are built with, in an environment of its own."""
 SET = {
     "mcp": {"WAYSTATION_MCP": "1"},
     "otel": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
@@ -72,7 +77,7 @@ def combinations() -> dict[frozenset[str], str]:
 def imported() -> set[str]:
     """Packages of others that the product imports, wherever in a module; not for types alone."""
     ours = {*MODULES, *sys.stdlib_module_names}
-    paths = (path for top in MODULES for path in (ROOT / top).rglob("*.py"))
+    paths = (path for top in MODULES for path in (ROOT / top).rglob("*.py") if path != WHEEL)
     return {name for path in paths for name in _imports(ast.parse(path.read_text()))} - ours
 
 
@@ -104,13 +109,19 @@ def test_no_two_files_pin_different_versions():
     assert {name: many for name, many in pins.items() if len(many) > 1} == {}
 
 
+def _uv(*words: str) -> None:
+    command = [str(Path(sys.executable).with_name("uv")), *words]
+    # the tests' environment has the same packages, so uv keeps them on this machine
+    if subprocess.run([*command, "--offline"], cwd=ROOT, capture_output=True).returncode:
+        subprocess.run(command, cwd=ROOT, check=True)
+
+
 class Installation:
     """A virtual environment with some of the optional files."""
 
     def __init__(self, folder: Path, names: frozenset[str]) -> None:
         self.folder, self.names = folder, names
         self.venv, self.database = folder / "venv", folder / "waystation.sqlite3"
-        self.uv = str(Path(sys.executable).with_name("uv"))
         folder.mkdir()
 
     def make(self, other: Installation | None) -> None:
@@ -120,8 +131,7 @@ class Installation:
         """
         shutil.copyfile(other.database if other else copies.sqlite_tables(), self.database)
         if other is None:
-            python = ["--python", sys.executable]
-            subprocess.run([self.uv, "venv", "-q", *python, self.venv], check=True)
+            _uv("venv", "-q", "--python", sys.executable, str(self.venv))
         else:  # links of the same files, as uv makes them
             subprocess.run(["cp", "-al", str(other.venv), str(self.venv)], check=True)
         self._install()
@@ -129,12 +139,10 @@ class Installation:
     def _install(self) -> None:
         chosen = (str(optional.files()[name]) for name in sorted(self.names))
         files = ["requirements.txt", *chosen]
-        words = [word for file in files for word in ("-r", file)]
-        python = str(self.venv / "bin/python")
-        install = [self.uv, "pip", "install", "-q", "--python", python, *words]
-        # the tests' environment has the same packages, so uv keeps them on this machine
-        if subprocess.run([*install, "--offline"], cwd=ROOT, capture_output=True).returncode:
-            subprocess.run(install, cwd=ROOT, check=True)
+        self.install(*(word for file in files for word in ("-r", file)))
+
+    def install(self, *words: str) -> None:
+        _uv("pip", "install", "-q", "--python", str(self.venv / "bin/python"), *words)
 
     def tried(self, imports: set[str]) -> str:
         """Try what it promises; give what is wrong."""
@@ -168,19 +176,101 @@ class Installation:
         }
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """What requirements.txt alone brings, for all tests here."""
+    one = Installation(tmp_path_factory.mktemp("installing") / "none", frozenset())
+    one.make(None)
+    return one
+
+
+@pytest.fixture(scope="module")
+def wheel(plain):
+    """An environment with the wheels of this repository, and nothing of its folder."""
+    made = plain.folder.with_name("wheels")
+    for folder in (".", "client"):
+        _uv("build", "-q", "--wheel", "-o", str(made), folder)
+    one = Installation(plain.folder.with_name("wheel"), frozenset())
+    one.make(plain)
+    [server] = made.glob("waystation-*.whl")
+    [client] = made.glob("waystation_client-*.whl")
+    one.install(f"{server}[testing]", str(client))
+    return one
+
+
+def _bare(wheel: Installation, **given: str) -> dict[str, str]:
+    """The environment of somebody who has installed it, and set nothing."""
+    folder = wheel.folder
+    return {"PATH": f"{wheel.venv}/bin:/usr/bin:/bin", "HOME": str(folder), **given}
+
+
 @pytest.mark.stack
-def test_each_documented_combination_starts_and_does_what_it_promises(tmp_path):
+def test_an_installation_starts_with_one_command_and_has_all_that_a_checkout_has(wheel):
+    """Issue 37, 3. There was no wheel: the product ran where its repository was cloned."""
+    data = wheel.folder / ".local/share/waystation"
+    data.mkdir(parents=True)
+    shutil.copyfile(wheel.database, data / "waystation.sqlite3")  # what takes its time is no matter
+    port = free_port()
+    # beside the wheel's modules stand none of the repository's
+    command = [str(wheel.venv / "bin/waystation-server"), "up", "--port", str(port)]
+    server = subprocess.Popen(
+        command, cwd=wheel.folder, env=_bare(wheel), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        until(lambda: answers(port), what="an open port", seconds=240)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=240) as client:
+            page = client.get("/login", headers={"Accept-Language": "de"})
+            assert page.status_code == 200 and "Anmelden" in page.text
+            for path in ("/static/css/app.css", "/static/js/page.js", "/favicon.ico"):
+                assert client.get(path, follow_redirects=True).status_code == 200, path
+            head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True)
+            assert client.get("/readyz").json()["commit"] == head.strip()
+    finally:
+        server.terminate()
+        said, _ = server.communicate(timeout=60)
+    assert server.returncode == 0 and "password" in said
+    client = subprocess.run(
+        [wheel.venv / "bin/waystation", "--help"], env=_bare(wheel), capture_output=True
+    )
+    assert client.returncode == 0
+
+
+@pytest.mark.stack
+def test_an_authors_tests_run_with_the_installed_kit(wheel, tmp_path):
+    """Issue 37, 3: `pip install waystation[testing]`, and no PYTHONPATH."""
+    (tmp_path / "letters.py").write_text(_python("docs/tutorial.md")[0])
+    (tmp_path / "test_letters.py").write_text(_python("docs/how-to/test-workflows.md")[0])
+    done = subprocess.run(
+        [wheel.venv / "bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+        env=_bare(wheel),
+        cwd=wheel.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def _python(page: str) -> list[str]:
+    return [block.text for block in blocks(page) if block.language == "python"]
+
+
+@pytest.mark.stack
+def test_each_documented_combination_starts_and_does_what_it_promises(plain, tmp_path):
     """Issue 30, 8. The documented installation for production did not start: a library came along
     with two optional files alone, and all that was ever tried had one of these.
     """
-    found = [Installation(tmp_path / name, names) for names, name in combinations().items()]
+    found = [
+        Installation(tmp_path / name, names) if names else plain
+        for names, name in combinations().items()
+    ]
     imports = imported()
     tried: list[Installation] = []
 
     def problem_of(one: Installation) -> str:
         # what Python has translated once need not be translated again
-        like = [made for made in tried if made.names < one.names]
-        one.make(max(like, key=lambda made: len(made.names), default=None))
+        if one is not plain:
+            like = [made for made in tried if made.names < one.names]
+            one.make(max(like, key=lambda made: len(made.names)))
         problem = one.tried(imports)
         tried.append(one)
         return problem

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.conf import settings
 
 from checkpoints.state import codec, redaction
+from checkpoints.text import extras
 from extensions.langgraph.graphs import questions
 from extensions.langgraph.graphs.drawing import GraphPicture
 from extensions.langgraph.graphs.inputs import GRAPH_RUNS, REQUIREMENTS, GraphInput, installed
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from extensions.langgraph.graphs.runner import Graph, GraphPosition
 
 NAME = "langgraph"
-MISSING = f"LangGraph is not installed on this server: pip install -r {REQUIREMENTS}."
+MISSING = f"LangGraph is not installed on this server: {extras.install('langgraph', REQUIREMENTS)}."
 KEEPS = {GRAPH_RUNS: Keeps(reducer="merge"), REPLY: Keeps(answered=True)}
 KEYS = {"graph", "input", "output", "recursion_limit"}
 CONFIG: dict[str, Any] = {

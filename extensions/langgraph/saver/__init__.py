@@ -31,7 +31,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in {"langgraph", "langchain_core", "ormsgpack"}:
-            raise ImportError(
-                "LangGraph is not installed: pip install -r extensions/langgraph/requirements.txt"
-            ) from error
+            from checkpoints.text import extras  # here, as all of this: nothing else needs it
+
+            line = extras.install("langgraph", "extensions/langgraph/requirements.txt")
+            raise ImportError(f"LangGraph is not installed: {line}") from error
         raise

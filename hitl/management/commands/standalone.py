@@ -26,16 +26,18 @@ from celery.worker import state as worker_state
 from channels.routing import get_default_application
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection
+from django.db import connection, transaction
 
 from checkpoints import extension
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
+from hitl import embedding
 from hitl.management import supervisor
 from hitl.management.supervisor import Served
-from runs import tasks
+from runs import env, tasks
 from runs.definitions import loading, shipped, watching
 from runs.engine.recovery import lost_runs
 from runs.engine.workers import heartbeat, shutdown
@@ -46,7 +48,7 @@ logger = logging.getLogger(__name__)
 DEMO_USER = "reviewer"
 TENDING, AT_WORK = 4, 16
 """Threads for sweeps, deadlines and messages, and runs at work at once."""
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.3
 """Between two looks at the files of workflows."""
 STOP_SECONDS = 10
 """A step at work when the stop comes may go on so long; then it is left to the next start, which
@@ -74,7 +76,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--reload",
             action="store_true",
-            help="start anew where a file of your workflows has changed and can be loaded",
+            help="load your workflows again where a file of theirs has changed",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -89,20 +91,23 @@ class Command(BaseCommand):
         shutdown.begin_anew()
         # held for the life of these two processes, not of those that they fork
         os.register_at_fork(after_in_child=lock.close)
-        if not connection.introspection.table_names():
-            self._say("Making the database and the templates: a few seconds, only this once.")
-        call_command("migrate", verbosity=0)
-        if options["demo"]:
-            self._reviewer(quiet=served.again)  # rules may name them
-            self._groups()
-        shipped.load()
-        # the lock says that nobody else works here
-        lost_runs.take_back(now=clock.now(), everything=True)
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
+        self._seen = watching.look()  # files may change again while they are loaded
+        # Python's own copies know a file by its second and its size: two saves may share both
+        sys.dont_write_bytecode = sys.dont_write_bytecode or options["reload"]
+        if served.beside:
+            self._load_beside(demo=options["demo"])
+        else:
+            self._begin(demo=options["demo"], again=served.again)
+        self._seen = watching.look() | self._seen
         for each in extension.installed():
             each.serve_alone(demo=options["demo"])
+        if served.beside:
+            _import_pages()
+            served.has_loaded()
+        shipped.load()
         for one in watching.authors():
             self.stdout.write(
                 f"{'Reloaded' if served.again else 'Loaded':<13} {one.slug}   {one.place}"
@@ -116,12 +121,39 @@ class Command(BaseCommand):
             "it stopped."
         )
         self._serve(listener, served, reload=options["reload"])
-        code = supervisor.ANEW if self.changed else 0
         # threads of requests may wait for ever for the loop that has ended
-        last = threading.Timer(LAST_SECONDS, os._exit, [code])
+        last = threading.Timer(LAST_SECONDS, os._exit, [0])
         last.daemon = True
         last.start()
-        sys.exit(code)
+        sys.exit(0)
+
+    def _begin(self, *, demo: bool, again: bool) -> None:
+        """Bring the database to this version, and load the workflows. Nobody else works here: the
+        lock says so.
+        """
+        if not connection.introspection.table_names():
+            self._say("Making the database and the templates: a few seconds, only this once.")
+        call_command("migrate", verbosity=0)
+        shipped.register()
+        if demo:
+            self._reviewer(quiet=again)  # rules may name them
+            self._groups()
+        lost_runs.take_back(now=clock.now(), everything=True)
+
+    def _load_beside(self, *, demo: bool) -> None:
+        """Load the workflows as they are now, while another server serves those of before; end
+        where they cannot be loaded, and say why.
+        """
+        try:
+            shipped.register()
+            if demo:
+                self._groups()
+            with transaction.atomic():
+                shipped.load()
+                transaction.set_rollback(True)  # the other server still makes orders of its own
+        except ImproperlyConfigured as error:
+            self._say(f"Not reloaded, the workflows of before go on. {error}")
+            os._exit(os.EX_OK)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
@@ -154,26 +186,18 @@ class Command(BaseCommand):
                 "another with PORT=."
             ) from error
 
-    changed = False
-    """Whether this process stops because files of the authors' have changed."""
+    _seen: watching.Seen
+    """The authors' files as they were when they were loaded."""
 
-    def _watch(self) -> None:
-        """Stop the server where files have changed and can be loaded; else keep on, and say why."""
-        seen = watching.look()
-        while not self.changed:
+    def _watch(self, served: Served) -> None:
+        """Have another server begun for each change of the files, which loads them and then takes
+        this one's place.
+        """
+        while True:
             time.sleep(LOOK_SECONDS)  # files tell nobody that they change
-            if (found := watching.look()) == seen:
-                continue
-            seen = found
-            if words := watching.broken():
-                self._say(f"Not reloaded, the workflows of before go on. {words}")
-            else:
-                self.changed = True
-                self._say("A workflow has changed: starting anew.")
-                from twisted.internet import reactor  # as in `_serve`
-
-                server: Any = reactor
-                server.callFromThread(server.stop)
+            if (found := watching.look()) != self._seen:
+                self._seen = found
+                served.wants_another()
 
     def _reviewer(self, *, quiet: bool) -> None:
         """Make the demo's reviewer, whose password is printed once."""
@@ -218,15 +242,20 @@ class Command(BaseCommand):
 
     def _new_password(self) -> str:
         """The line that sets it, as a shell takes it in the folder of this process."""
+        usual = env.data_folder(embedding.CHECKOUT)
+        data = (
+            []
+            if usual == settings.WAYSTATION_DATA
+            else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
+        )
+        if embedding.CHECKOUT is None:
+            return shlex.join([*data, "waystation-server", "manage", "changepassword", DEMO_USER])
         program = Path(sys.executable)
         shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
         manage = (
-            "manage.py" if Path.cwd() == settings.BASE_DIR else str(settings.BASE_DIR / "manage.py")
-        )
-        data = (
-            []
-            if settings.WAYSTATION_DATA == settings.BASE_DIR / "data"
-            else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
+            "manage.py"
+            if Path.cwd() == embedding.CHECKOUT
+            else str(embedding.CHECKOUT / "manage.py")
         )
         return shlex.join([*data, str(shown), manage, "changepassword", DEMO_USER])
 
@@ -246,6 +275,7 @@ class Command(BaseCommand):
         # made, all its servers would share, and the next one could not listen
         from daphne.server import Server
         from twisted.internet import reactor
+        from twisted.internet.tcp import Port
 
         application: Any = current_app
         worker = WorkController(
@@ -262,16 +292,39 @@ class Command(BaseCommand):
         # steps that take long hold up no sweep, deadline or mail
         tasks.use_lane(AT_WORK)
         beat = Service(application, max_interval=1, scheduler_cls=Scheduler)
+
+        def work() -> None:
+            served.is_alone()
+            if served.beside:  # what the server before left at work in its time
+                lost_runs.take_back(now=clock.now(), everything=True)
+                connection.close()
+            worker.start()
+
+        def tick() -> None:
+            served.is_alone()
+            beat.start()
+
         threads = [
-            threading.Thread(target=_vital, args=(worker.start,), name="worker", daemon=True),
-            threading.Thread(target=_vital, args=(beat.start,), name="beat", daemon=True),
+            threading.Thread(target=_vital, args=(work,), name="worker", daemon=True),
+            threading.Thread(target=_vital, args=(tick,), name="beat", daemon=True),
         ]
         if reload:
-            threads.append(threading.Thread(target=self._watch, name="reload", daemon=True))
+            watch = threading.Thread(target=self._watch, args=(served,), name="reload", daemon=True)
+            threads.append(watch)
         for thread in threads:
             thread.start()
         stopping: Any = reactor
-        served.when_it_is_to_stop(lambda: stopping.callFromThread(stopping.stop))
+
+        def leave() -> None:
+            """Leave the port first: who comes now is answered by the next server."""
+            for reader in stopping.getReaders():
+                if isinstance(reader, Port):
+                    port: Any = reader
+                    port.stopListening()
+            served.takes_no_more()
+            stopping.stop()
+
+        served.when_it_is_to_stop(lambda: stopping.callFromThread(leave))
         server: Any = Server
         server(
             get_default_application(),
@@ -288,6 +341,13 @@ class Command(BaseCommand):
         threads[0].join(STOP_SECONDS)
         # a step that still works is ended with its process; its run is taken back at the next start
         tasks.end_bodies(STOP_SECONDS)
+
+
+def _import_pages() -> None:
+    """Import what a server is made of, while another one still serves."""
+    from daphne.server import Server as Server  # first: it says which event loop there is
+
+    get_default_application()
 
 
 def _vital(work: Callable[[], object]) -> None:

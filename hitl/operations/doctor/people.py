@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
+from checkpoints.text import extras
 from hitl.identity import closed, factors
 from hitl.identity.saml import MetadataUnfit, PairUnfit, own_pair
 from hitl.identity.saml import provider as described
@@ -66,7 +67,7 @@ def saml() -> Iterator[Finding]:
         yield wrong(
             "SAML",
             "The library python3-saml is not installed, so nobody logs in by it.",
-            "pip install -r requirements-saml.txt, then restart the web servers.",
+            f"{extras.install('saml')}, then restart the web servers.",
         )
     yield from _own_pair(now)
     try:

@@ -5,6 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.text import extras
+
 WORKFLOW = '''\
 """{title}: a workflow, its input, and its steps. `make up` loads each change of it."""
 
@@ -109,5 +111,9 @@ class Command(BaseCommand):
             raise CommandError(f"{error.filename} cannot be written: {error.strerror}.") from error
         for path in files:
             self.stdout.write(f"Wrote  {path}")
+        if extras.BUILT.exists():
+            self.stdout.write(f"Try    waystation-server up --workflows {folder}")
+            self.stdout.write(f"Test   python -m pytest {folder}")
+            return
         self.stdout.write(f"Try    make up WORKFLOWS={folder}")
         self.stdout.write(f"Test   PYTHONPATH={folder} .venv/bin/python -m pytest {folder}")

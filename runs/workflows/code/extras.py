@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from runs.workflows.base import StepFailed
 from runs.workflows.registry import traits_of
 
-AGENTS, FORGES = "requirements-agents.txt", "requirements-forges.txt"
+AGENTS, FORGES = "agents", "forges"
+BUILT = Path(__file__).resolve().parents[3] / "checkpoints/built.json"
+"""As `checkpoints.text.extras` has it, which the SDK does not import."""
 NEEDED = {
     "openai": ("openai", AGENTS, "Models of OpenAI, and of endpoints that speak its protocol,"),
     "anthropic": ("anthropic", AGENTS, "Models of Anthropic"),
     "github": ("github", FORGES, "Pull requests at GitHub"),
     "gitlab": ("gitlab", FORGES, "Merge requests at GitLab"),
 }
-"""Provider or kind of forge → the module, the file that names it, and what needs it."""
+"""Provider or kind of forge → the module, the extra that brings it, and what needs it."""
 
 
 def missing(kind: str) -> str:
@@ -28,7 +31,7 @@ def missing(kind: str) -> str:
     """
     if kind not in NEEDED:
         return ""
-    module, file, purpose = NEEDED[kind]
+    module, extra, purpose = NEEDED[kind]
     try:
         installed = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
@@ -38,9 +41,13 @@ def missing(kind: str) -> str:
         if installed
         else (
             f"{purpose} need the library {module}, which is not installed on this server: pip "
-            f"install -r {file}"
+            f"install {_named(extra)}"
         )
     )
+
+
+def _named(extra: str) -> str:
+    return f"'waystation[{extra}]'" if BUILT.exists() else f"-r requirements-{extra}.txt"
 
 
 def require(kind: str) -> None:

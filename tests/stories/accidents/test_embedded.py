@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,95 @@ def test_a_server_that_cannot_start_is_not_begun_again(ready):
     ready.environment["WAYSTATION_WORKFLOWS"] = "no.such.module"
     words = ready.manage("standalone", "--port", str(ready.port), check=False)
     assert "no.such.module" in words and "begun again" not in words
+
+
+NOTES = """
+import time
+from pathlib import Path
+from runs.workflows import Context, Done, Go, Outcome, Report, Review, State, step, use, workflow
+
+@step("notes.draft")
+def draft(state: State, context: Context) -> Outcome:
+    if (slow := Path(__file__).with_name("slow")).exists():
+        slow.with_name("began").touch()
+        time.sleep(4)
+    return Go(update={"text": "WORDS"}, report=Report(content="WORDS"))
+
+@step("notes.finish")
+def finish(state: State, context: Context) -> Outcome:
+    return Done(update={"done": state["text"]})
+
+plan = use(draft, pause_phase="awaiting_plan_approval", review=REVIEW)
+notes = workflow("notes", title="Notes", steps=[plan, finish])
+"""
+
+
+def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_refused(ready):
+    """Issue 37, 2: each save took the server away for 10 to 20 s, and a group that a saved file
+    named first was no reason to make it, but one to load nothing.
+    """
+    folder = ready.folder / "flows"
+    folder.mkdir()
+    file = folder / "notes.py"
+    ready.environment["WAYSTATION_WORKFLOWS"] = f"+{folder}"
+
+    def save(words: str, review: str = "Review()") -> None:
+        file.write_text(NOTES.replace("WORDS", words).replace("REVIEW", review))
+
+    def content_of_a_new_order() -> str:
+        body = {"template": "notes", "title": "Notes"}
+        order = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
+        return str(ready.paused(order, token, "awaiting_plan_approval")["pause_content"])
+
+    def log() -> str:
+        return (ready.folder / "standalone.log").read_text()
+
+    save("first words")
+    supervisor = ready.standalone("--demo", "--reload").pid
+    token = ready.manage("api_token", "reviewer").split()[-1]
+    body = {"template": "notes", "title": "Notes"}
+    before = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
+    ready.paused(before, token, "awaiting_plan_approval")
+    (folder / "slow").touch()
+    at_work = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
+    until((folder / "began").exists, what="a step at work")
+    (folder / "slow").unlink()
+
+    refused: list[str] = []
+    over = threading.Event()
+
+    def visit() -> None:
+        while not over.wait(0.02):
+            try:
+                if (status := ready.call("GET", "/livez")[0]) != 200:
+                    refused.append(str(status))
+            except OSError as error:
+                refused.append(repr(error))
+
+    visitor = threading.Thread(target=visit)
+    visitor.start()
+    try:
+        server = only_child_of(supervisor)
+        save("second words", 'Review(reviewers={"groups": ["counsel"]})')
+        until(lambda: log().count("Reloaded") == 1, what="the new file", every=0.02)
+        until(lambda: is_gone(server), what="the end of the server before")
+        assert content_of_a_new_order() == "second words"
+        assert "Made group    counsel" in log()
+        server = only_child_of(supervisor)
+        file.write_text("def broken(:\n")
+        until(lambda: "Not reloaded" in log(), what="a word about the broken file")
+        assert "notes.py, line 1: SyntaxError" in log()
+        assert only_child_of(supervisor) == server
+        assert content_of_a_new_order() == "second words"
+    finally:
+        over.set()
+        visitor.join()
+    assert refused == []
+    # what was at work, and what waited, goes on
+    for order in (before, at_work):
+        ready.paused(order, token, "awaiting_plan_approval")
+        ready.answer(order, token, "approve")
+        ready.ended(order, token)
 
 
 BLOCKER = """
