@@ -27,6 +27,7 @@ BENCHES = (
         "commit_floor",
         "steps",
         "pause_resume",
+        "timers",
         "growth",
         "langgraph_saver",
         "scale",

@@ -51,6 +51,11 @@ def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
             f"Child runs may be nested {deepest} deep; this run is at that depth.",
             code="gather_too_deep",
         )
+    if taken := {*sequence.ENDINGS} & {*names}:
+        raise StepFailed(
+            f"No child run may be called {taken.pop()}: what follows an end is.",
+            code="gather_invalid",
+        )
     if len(set(names)) < len(names) or not all(0 < len(name) <= 100 for name in names):
         raise StepFailed(
             "Each child run needs a name of its own, of up to 100 characters.",

@@ -22,6 +22,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from runs.engine import commit, locks
 from runs.engine.drafts.events import Events, created, line
+from runs.engine.start import follow
 from runs.models import Pause, Run
 from runs.states import (
     CANCELLED,
@@ -133,8 +134,8 @@ def cancel(
         first: events before those of the end.
         code: whose wish it is.
     Returns:
-        runs that want a message now (its parent), or None where it was in none of `sources`: then
-        roll back.
+        runs that want a message now (its parent, and the step that follows), or None where it was
+        in none of `sources`: then roll back.
     Raises:
         Disturbed: see `undisturbed`.
     """
@@ -148,7 +149,7 @@ def cancel(
     message = _record_cancelled(run, by=by, first=first, code=code)
     end_children(children, by=by)
     note_on_parent(run, message, level="warning", woken=woken)
-    return woken
+    return [*woken, *follow(run, CANCELLED, code=code, words=message)]
 
 
 def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
@@ -212,7 +213,7 @@ def _end_asking(
     ):
         return None
     note_on_parent(run, words, level="warning", woken=woken)
-    return woken
+    return [*woken, *follow(run, end, code=code, words=words)]
 
 
 def close_children(run: Run) -> list[Run]:

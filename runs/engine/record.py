@@ -4,6 +4,7 @@ the claim.
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from functools import cache
@@ -19,7 +20,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, reducers
 from runs import hints
 from runs.engine import approvals, commit, ending
-from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.drafts import checkpoint_frequency, step_rows
 from runs.engine.drafts.events import (
     MIDWAY,
@@ -39,6 +40,8 @@ from runs.states import (
     BEFORE,
     COMPLETED,
     FAILED,
+    FAILED_OVER,
+    FAILURE,
     NOT_ASKED,
     PAUSED,
     PENDING,
@@ -58,6 +61,8 @@ KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamage
 """Errors whose words are for people, and that bring a code."""
 LONGEST_ERROR = 10_000
 """Characters of a failure that are kept; lists and pages show it."""
+LONGEST_CARRIED = 1_000
+"""Those that each checkpoint after it takes along where the run goes on."""
 LOSSES = ("lost_attempts", "deaths")
 """What counts how a step was lost, until a checkpoint is behind it."""
 FREE: dict[str, Any] = {
@@ -153,6 +158,39 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
     held.progress.go_on(checkpoint, state, fields, written=write_it)
 
 
+def fail_over(held: ClaimedRun, error: Exception, *, to: str) -> None:
+    """The step failed for good, and the run goes on at the step that the template names for that,
+    with the failure in its checkpoint. Raises Suspended.
+    """
+    progress = held.progress
+    tries, text = progress.counts["attempts"] + 1, _words(held, error)
+    why = {
+        "step": progress.at,
+        "loop_num": loop_num(progress.head, progress.at),
+        "message": text[:LONGEST_CARRIED],
+        "type": type(error).__name__[:100],
+        "code": _code(error),
+        "tries": tries,
+    }
+    words = f"{text} Tried {tries} time{'s' if tries > 1 else ''}; the run goes on at {to}."
+    told = line(words, progress.at, level="error", code=FAILED_OVER, to=to)
+    progress.fail_over({FAILURE: why}, told)
+    if not progress.joining:
+        return go(held, Go(to=to), stay=False)
+    return ending.undisturbed(lambda: _leave_children(held, Go(to=to)))
+
+
+def _leave_children(held: ClaimedRun, outcome: Go) -> None:
+    """`go`, and end what still runs for the step."""
+    children = ending.close_children(held.run)
+    # parents are locked before their children
+    if not Run.objects.held(held.run.pk, held.epoch).update(**dict.fromkeys(LOSSES, 0)):
+        raise lost(held)
+    ending.move_children(held.run, children)
+    go(held, outcome, stay=False)
+    ending.end_children(children, by=held.run.shown_id)
+
+
 def sleep(held: ClaimedRun, outcome: Sleep) -> None:
     """The step is done and the next one begins later: the run is due then, and holds nothing.
 
@@ -182,6 +220,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
     ]
     fields |= checkpoint_frequency.untraced(held, checkpoint)
     _write_unless_suspended(held, fields, facts, checkpoint)
+    held.progress.wait_until(until, fields["queue"])
 
 
 @transaction.atomic(durable=True)
@@ -236,6 +275,8 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     else:
         _stop(held, fields, facts, checkpoint)
     statements.execute([statements.insert(pause)])
+    if pause.next_at is not None:
+        held.progress.wait_until(pause.next_at)
     if passes:
         _passing(settings.WAYSTATION_PASSES)(pause.pk, passes)
         if not question.sleeps:
@@ -318,16 +359,15 @@ def retry_later(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
             message, held.progress.at, level="warning", code=TRIES_AGAIN, seconds=round(seconds, 3)
         )
     ]
-    if held.progress.is_written:
-        return write(held, fields, facts)
-    # who tries again starts from here, not from the last one that was written
-    checkpoint = step_rows.where_it_stands(held)
-    return write(
-        held,
-        {**fields, **checkpoint_frequency.untraced(held, checkpoint, told=0)},
-        [*facts, created(checkpoint)],
-        checkpoint,
-    )
+    checkpoint = None
+    if not held.progress.is_written:
+        # who tries again starts from here, not from the last one that was written
+        checkpoint = step_rows.where_it_stands(held)
+        fields |= checkpoint_frequency.untraced(held, checkpoint, told=0)
+        facts.append(created(checkpoint))
+    write(held, fields, facts, checkpoint)
+    # after the write: by the database's clock it is due so long after that
+    held.progress.wait_until(clock.now() + dt.timedelta(seconds=seconds), held.run.queue)
 
 
 def _words(held: ClaimedRun, error: Exception) -> str:
@@ -344,10 +384,13 @@ def _words(held: ClaimedRun, error: Exception) -> str:
     return f"{text[:LONGEST_ERROR]} … The server's log has the whole of it."
 
 
+def _code(error: Exception) -> str:
+    return error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR.value
+
+
 def fail(held: ClaimedRun, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
-    code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
-    text = _words(held, error)
+    code, text = _code(error), _words(held, error)
     fields = {
         "status": FAILED,
         "error": text,
@@ -487,6 +530,8 @@ def _completed(held: ClaimedRun, warnings: Events) -> Events:
     with its question.
     """
     noted = [*warnings, *(_not_asked(held, name) for name in sorted(held.progress.unasked))]
+    if held.progress.failed is not None:
+        return [*noted, held.progress.failed]
     if held.progress.joining or MIDWAY in held.progress.metadata:
         return noted
     return [

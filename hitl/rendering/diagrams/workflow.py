@@ -26,7 +26,7 @@ TITLE, NOTE, LABEL = 36, 46, 26
 """Characters that fit on a box, below its title, and on an arc."""
 
 Kind = Literal["start", "step", "pause", "end", "group"]
-ArcKind = Literal["next", "revise", "choice", "skip", "taken"]
+ArcKind = Literal["next", "revise", "choice", "skip", "failure", "taken"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +255,8 @@ def _ways(
             ]
         if step.get("skip_when") is not None:
             ways.append(("skip", name, sequence.following(steps, name), gettext("passed over")))
+        if to := step.get("on_failure"):
+            ways.append(("failure", name, to, gettext("if it fails")))
     if standing is not None:
         ways += [("taken", source, target, "") for source, target in standing.taken]
     return ways
@@ -298,6 +300,10 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
                 to = titles.get(choice["to"]) or gettext("the end")
                 leads = {"answer": choice["label"], "step": to}
                 sentence += " " + gettext("%(answer)s leads to %(step)s.") % leads
+        if to := step.get("on_failure"):
+            sentence += " " + gettext("If it fails, the run goes to %(step)s.") % {
+                "step": titles.get(to, to)
+            }
         sentences.append(sentence)
     return sentences
 
@@ -333,6 +339,7 @@ def drawn_ways(steps: Sequence[FrozenStep]) -> set[tuple[str, str]]:
         name = step["name"]
         ways |= {(name, sequence.following(steps, name)), (name, step["revise_to"])}
         ways |= {(name, choice["to"]) for choice in step["choices"]}
+        ways |= {(name, step.get("on_failure", ""))}
     return ways
 
 
