@@ -150,9 +150,16 @@ class Lanes:
         return len(self.used) - 1
 
 
-def draw(steps: Sequence[FrozenStep], standing: Standing | None = None) -> Picture:
-    """Draw the steps of a template, or of a run that stands there."""
-    nodes = _nodes(steps, standing)
+def draw(
+    steps: Sequence[FrozenStep],
+    standing: Standing | None = None,
+    *,
+    endings: Mapping[str, FrozenStep] | None = None,
+) -> Picture:
+    """Draw the steps of a template, or of a run that stands there; `endings` are those that follow
+    an end, by its name.
+    """
+    nodes, ends = _nodes(steps, standing), endings or {}
     at = {node.key: node for node in nodes}
     last = nodes[-1]
     arcs = [
@@ -168,9 +175,17 @@ def draw(steps: Sequence[FrozenStep], standing: Standing | None = None) -> Pictu
     for kind, begin, end, label in sorted(ways, key=lambda way: abs(way[1].y - way[2].y)):
         back = end.y <= begin.y
         arcs.append(beside(kind, begin, end, label, left if back else right, back=back))
-    return framed(
-        nodes, arcs, sentences=_sentences(steps, standing), detours=_detours(steps, standing)
-    )
+    sentences = _sentences(steps, standing)
+    y = last.y + last.height + 2 * GAP
+    for end, step in ends.items():
+        state = "" if standing is None else standing.steps.get(step["name"], "todo")
+        note = str(AFTER[end])
+        nodes.append(
+            Node(kind="step", key=step["name"], title=step["title"], note=note, y=y, state=state)
+        )
+        y += STEP + GAP
+        sentences.append(f"{step['title']}, {note}.")
+    return framed(nodes, arcs, sentences=sentences, detours=_detours(steps, standing))
 
 
 def framed(
@@ -317,6 +332,10 @@ def _detours(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str
     ]
 
 
+AFTER = {
+    sequence.ON_CANCEL: gettext_lazy("after a cancellation"),
+    sequence.ON_EXPIRE: gettext_lazy("after it has expired"),
+}
 STATES = {
     "done": gettext_lazy("done"),
     "now": gettext_lazy("at work or next"),
