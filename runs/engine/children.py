@@ -43,7 +43,8 @@ def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
     width, deepest = settings.WAYSTATION_GATHER_WIDTH, settings.WAYSTATION_GATHER_DEPTH
     if len(names) > width:
         raise StepFailed(
-            f"A step may gather up to {width} child runs at once; this one wants {len(names)}.",
+            f"A step may gather up to {width} child runs at once (WAYSTATION_GATHER_WIDTH); this "
+            f"one wants {len(names)}.",
             code="gather_too_wide",
         )
     if depth >= deepest:
