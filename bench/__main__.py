@@ -27,7 +27,6 @@ BENCHES = (
         "commit_floor",
         "steps",
         "pause_resume",
-        "timers",
         "growth",
         "langgraph_saver",
         "scale",

@@ -37,7 +37,7 @@ from runs.engine.body_processes import child as body_process
 from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, Progress, loop_num
 from runs.engine.context.watch import Watch
-from runs.engine.drafts import budget, state_shape
+from runs.engine.drafts import budget, failures, state_shape
 from runs.engine.ending import Wake
 from runs.engine.questions import CheckedAsk
 from runs.engine.recovery import code_changes
@@ -318,7 +318,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
         step = _step_at_hand(held)
         outcome = results.parse(held, _conclude(held, step, joined))
         return interruptions.after(held.run, step, outcome)
-    except (*record.KNOWN, sequence.UnknownName) as error:
+    except (*failures.KNOWN, sequence.UnknownName) as error:
         return error
 
 

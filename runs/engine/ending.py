@@ -31,6 +31,7 @@ from runs.states import (
     LIVE,
     PAUSED,
     PENDING,
+    RUNNING,
     FailureCode,
     Lifecycle,
     PauseStatus,
@@ -43,6 +44,8 @@ Result = TypeVar("Result")
 Wake = tuple[uuid.UUID, str]
 """A run that wants a message, and the queue it is for."""
 TRIES = 10
+UNDER_WAY = 10.0
+"""Seconds in which a step is gone whose run was cancelled."""
 WHOSE = {
     FailureCode.CANCELLED_BY_USER: "by user",
     FailureCode.CANCELLED_WITH_PARENT: "with its parent run",
@@ -141,6 +144,8 @@ def cancel(
     """
     children = close_children(run)
     woken = tell_parent(run, failed=True)
+    # what follows undoes nothing that is still under way
+    after = UNDER_WAY if children or run.status == RUNNING else 0.0
     runs = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
     fields = {"failure_code": code, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
     if not runs.move(LIVE, CANCELLED, awaited=0, **fields):
@@ -149,7 +154,7 @@ def cancel(
     message = _record_cancelled(run, by=by, first=first, code=code)
     end_children(children, by=by)
     note_on_parent(run, message, level="warning", woken=woken)
-    return [*woken, *follow(run, CANCELLED, code=code, words=message)]
+    return [*woken, *follow(run, CANCELLED, code=code, words=message, after=after)]
 
 
 def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:

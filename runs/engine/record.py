@@ -17,11 +17,11 @@ from django.utils.module_loading import import_string
 from checkpoints import store
 from checkpoints.database import clock, statements
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from checkpoints.state import codec, reducers
+from checkpoints.state import codec
 from runs import hints
 from runs.engine import approvals, commit, ending
-from runs.engine.context.claimed_run import ClaimedRun, loop_num
-from runs.engine.drafts import checkpoint_frequency, step_rows
+from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.drafts import checkpoint_frequency, failures, step_rows
 from runs.engine.drafts.events import (
     MIDWAY,
     EventDraft,
@@ -40,8 +40,6 @@ from runs.states import (
     BEFORE,
     COMPLETED,
     FAILED,
-    FAILED_OVER,
-    FAILURE,
     NOT_ASKED,
     PAUSED,
     PENDING,
@@ -54,15 +52,8 @@ from runs.states import (
     LeaseLost,
 )
 from runs.workflows import sequence
-from runs.workflows.base import Done, Go, Sleep, StepFailed
-from runs.workflows.schemas import SchemaRefused
+from runs.workflows.base import Done, Go, Sleep
 
-KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged, SchemaRefused)
-"""Errors whose words are for people, and that bring a code."""
-LONGEST_ERROR = 10_000
-"""Characters of a failure that are kept; lists and pages show it."""
-LONGEST_CARRIED = 1_000
-"""Those that each checkpoint after it takes along where the run goes on."""
 LOSSES = ("lost_attempts", "deaths")
 """What counts how a step was lost, until a checkpoint is behind it."""
 FREE: dict[str, Any] = {
@@ -162,20 +153,9 @@ def fail_over(held: ClaimedRun, error: Exception, *, to: str) -> None:
     """The step failed for good, and the run goes on at the step that the template names for that,
     with the failure in its checkpoint. Raises Suspended.
     """
-    progress = held.progress
-    tries, text = progress.counts["attempts"] + 1, _words(held, error)
-    why = {
-        "step": progress.at,
-        "loop_num": loop_num(progress.head, progress.at),
-        "message": text[:LONGEST_CARRIED],
-        "type": type(error).__name__[:100],
-        "code": _code(error),
-        "tries": tries,
-    }
-    words = f"{text} Tried {tries} time{'s' if tries > 1 else ''}; the run goes on at {to}."
-    told = line(words, progress.at, level="error", code=FAILED_OVER, to=to)
-    progress.fail_over({FAILURE: why}, told)
-    if not progress.joining:
+    metadata, told = failures.leading_on(held, error, to=to)
+    held.progress.fail_over(metadata, told)
+    if not held.progress.joining:
         return go(held, Go(to=to), stay=False)
     return ending.undisturbed(lambda: _leave_children(held, Go(to=to)))
 
@@ -349,10 +329,7 @@ def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more
 def retry_later(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.progress.counts["attempts"] + 1
-    message = (
-        f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in "
-        f"{seconds:.0f} s."
-    )
+    message = f"{failures.words_of(held, error)} {failures.tried(tries)}again in {seconds:.0f} s."
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
     facts: Events = [
         line(
@@ -370,27 +347,9 @@ def retry_later(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     held.progress.wait_until(clock.now() + dt.timedelta(seconds=seconds), held.run.queue)
 
 
-def _words(held: ClaimedRun, error: Exception) -> str:
-    kind = type(error).__name__
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001  # an author's __str__ may raise anything
-        said = "it has no words that can be read; the server's log names the line"
-    if not isinstance(error, KNOWN):
-        said = f"{kind}: {said}" if said else kind
-    text: str = codec.readable(held.scrub(said))
-    if len(text) <= LONGEST_ERROR:
-        return text
-    return f"{text[:LONGEST_ERROR]} … The server's log has the whole of it."
-
-
-def _code(error: Exception) -> str:
-    return error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR.value
-
-
 def fail(held: ClaimedRun, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
-    code, text = _code(error), _words(held, error)
+    code, text = failures.code_of(error), failures.words_of(held, error)
     fields = {
         "status": FAILED,
         "error": text,

@@ -271,9 +271,11 @@ def step_after(run: Run, end: RunStatus) -> FrozenStep | None:
     return step if run.parent_id is None else None
 
 
-def follow(run: Run, end: RunStatus, *, code: str, words: str) -> list[tuple[uuid.UUID, str]]:
-    """Let the step begin that follows the end of a run, which was written just now; give its run,
-    which wants a message, with its queue.
+def follow(
+    run: Run, end: RunStatus, *, code: str, words: str, after: float = 0.0
+) -> list[tuple[uuid.UUID, str]]:
+    """Let the step begin, `after` so many seconds, that follows the end of a run, which was written
+    just now; give its run, which wants a message, with its queue.
 
     Call inside the transaction of that end, so that it begins once, or not at all.
     """
@@ -288,7 +290,8 @@ def follow(run: Run, end: RunStatus, *, code: str, words: str) -> list[tuple[uui
         note = f"{step['title']} cannot begin, since the state cannot be read: {error}"
         log.append(run.thread_id, run.pk, [line(note, step["name"], level="error")])
         return []
-    new = _write_following(run, step, head, state, why=_why(head, code, words))
+    due = cast(Any, clock.FromNow(after))
+    new = _write_following(run, step, head, state, why=_why(head, code, words), due_at=due)
     return [(new.pk, new.queue)]
 
 
@@ -305,7 +308,13 @@ def _why(head: Checkpoint, code: str, words: str) -> dict[str, Any]:
 
 
 def _write_following(
-    run: Run, step: FrozenStep, head: Checkpoint, state: dict[str, Any], *, why: dict[str, Any]
+    run: Run,
+    step: FrozenStep,
+    head: Checkpoint,
+    state: dict[str, Any],
+    *,
+    why: dict[str, Any],
+    due_at: Any,
 ) -> Run:
     """The rows of the step's run."""
     kept = {key: head.metadata[key] for key in ("git",) if key in head.metadata}
@@ -327,7 +336,7 @@ def _write_following(
         optional=True,
         depth=run.depth + 1,
         started_by_id=run.started_by_id,
-        due_at=cast(Any, clock.FromNow()),
+        due_at=due_at,
         queue=sequence.queue_of(definition.steps, step["name"]),
     )
     first = store.build(

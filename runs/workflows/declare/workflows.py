@@ -175,8 +175,6 @@ def use(
             the threshold"): then it answers `Go(…, pass_review=…)`. Left out, it may not.
         required_inputs: data that must come with the answer.
         skip_when: JSON Schema; the step is passed over when the state fits it.
-        on_failure: name of the step that the run goes to when this one's tries are used up, instead
-            of failing; that step finds what went wrong in `context.failure`.
         on_change: before what `@step` says of it, which is before what `workflow` says.
 
     The others mean what they mean in a template: docs/reference/templates.md.
@@ -439,17 +437,11 @@ def _check_names(steps: Sequence[StepUse]) -> None:
         names[step.name] = step.place
     for step in steps:
         choices: list[Choice] = step.options.get("choices", [])
-        fails_to: str = step.options.get("on_failure", "")
-        ways = [
-            step.options.get("revise_to", ""), fails_to, *(choice["to"] for choice in choices),
-        ]  # fmt: skip
+        ways = [step.options.get(key, "") for key in ("revise_to", "on_failure")]
+        ways += [choice["to"] for choice in choices]
         for to in filter(None, ways):
             if to not in names:
                 raise WorkflowInvalid(step.place, refusals.unknown("step", to, names))
-        if fails_to == step.name:
-            raise WorkflowInvalid(
-                step.place, f"on_failure={fails_to!r} leads to the step itself; use `retry`."
-            )
         if taken := {APPROVE, REVISE, CANCEL} & {choice["name"] for choice in choices}:
             raise WorkflowInvalid(step.place, f"{taken.pop()} is an answer already.")
 
