@@ -150,11 +150,8 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
 
 
 def fail_over(held: ClaimedRun, error: Exception, *, to: str) -> None:
-    """The step failed for good, and the run goes on at the step that the template names for that,
-    with the failure in its checkpoint. Raises Suspended.
-    """
-    metadata, told = failures.leading_on(held, error, to=to)
-    held.progress.fail_over(metadata, told)
+    """Go on at the step that the template names for a failure of this one. Raises Suspended."""
+    held.progress.fail_over(*failures.leading_on(held, error, to=to))
     if not held.progress.joining:
         return go(held, Go(to=to), stay=False)
     return ending.undisturbed(lambda: _leave_children(held, Go(to=to)))
