@@ -1,9 +1,10 @@
-"""From an answer to the next step, on real processes: Daphne, a Celery worker with two children,
-Redis.
+"""From an answer, or the end of a timer, to the next step, on real processes: Daphne, a Celery
+worker with two children, Redis. No beat, so no sweep moves anything.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import http.client
 import json
 import os
@@ -18,7 +19,7 @@ from django.contrib.auth.models import User
 
 from bench.workload import figure, percentile
 from checkpoints import store
-from checkpoints.models import Event, EventKind
+from checkpoints.models import Checkpoint, Event, EventKind
 from hitl.decisions import services as hitl
 from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
@@ -26,6 +27,7 @@ from runs import services
 from runs.models import Pause, Run, WorkOrder
 from tests.servers.stack import Stack, until
 
+TIMERS = 20
 WARM, TURNS = 10, 100
 """The first turns open connections and import modules, in each process."""
 
@@ -45,6 +47,7 @@ def measure() -> Iterator[dict[str, Any]]:
             user = User.objects.get(username="bench")
             yield from by_call(user)
             yield from by_rest(stack, ApiToken.make(user, name="bench")[1], user)
+            yield from by_timer(user)
         finally:
             stack.stop()
 
@@ -107,6 +110,24 @@ def by_rest(stack: Stack, token: str, user: User) -> Iterator[dict[str, Any]]:
         wait_for_end(order)
     connection.close()
     yield figure("POST decision → 2xx, p50", middle(posts), "ms", bar=15)
+
+
+def by_timer(user: User) -> Iterator[dict[str, Any]]:
+    """The step after a timer of two seconds."""
+    late = []
+    for _ in range(TIMERS):
+        order = services.submit("bench-rest", by=user)
+        began = wait_for_end(order)["began"]
+        slept = Checkpoint.objects.get(thread=order.thread, metadata__has_key="sleep_until")
+        until = dt.datetime.fromisoformat(slept.metadata["sleep_until"])
+        late.append(began - until.timestamp())
+    for share, bar in {0.5: 300, 0.99: None}.items():
+        yield figure(
+            f"timer of 2 s over → next step's body begins, p{share * 100:.0f}",
+            percentile(late, share) * 1000,
+            "ms",
+            bar=bar,
+        )
 
 
 def middle(seconds: list[float]) -> float:

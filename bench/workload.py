@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import statistics
 import tempfile
@@ -14,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State
+from runs.workflows.base import Context, Done, Go, Outcome, Report, Sleep, State
 from runs.workflows.registry import step
 from tests.servers.stack import Stack
 
@@ -48,6 +49,11 @@ def stamp(state: State, context: Context) -> Outcome:
     return Done(update={"began": time.time()})
 
 
+@step("bench.rest")
+def rest(state: State, context: Context) -> Outcome:
+    return Sleep(for_=dt.timedelta(seconds=2))
+
+
 @step("bench.nap")
 def nap(state: State, context: Context) -> Outcome:
     time.sleep(NAP)  # work that takes its time
@@ -63,7 +69,7 @@ def stroll(state: State, context: Context) -> Outcome:
 def load() -> None:
     from runs import definitions
 
-    for name in ("noop", "grow", "ask", "stamp", "nap", "stroll"):
+    for name in ("noop", "grow", "ask", "stamp", "rest", "nap", "stroll"):
         definitions.edit_step_template(
             f"bench-{name}", title=name, function=f"bench.{name}", config={}
         )
@@ -92,9 +98,12 @@ def load() -> None:
         "pause_after": True,
         "pause_phase": "awaiting_plan_approval",
     }
+    stamp = {"step_type": "execute", "step_template_slug": "bench-stamp"}
+    rest = {"step_type": "wait", "step_template_slug": "bench-rest"}
+    definitions.edit_template("bench-rest", steps=[rest, stamp], needs_repository=False)
     definitions.edit_template(
         "bench-ask",
-        steps=[asking, {"step_type": "execute", "step_template_slug": "bench-stamp"}],
+        steps=[asking, stamp],
         needs_repository=False,
     )
 

@@ -28,8 +28,12 @@ COMPLETED, FAILED, CANCELLED, EXPIRED = (
     RunStatus.EXPIRED,
 )
 
-TRIES_AGAIN, SLEEPS = "tries_again", "sleeps"
-"""`code` of the log lines that say so: with the `seconds` until then, or the moment, `until`."""
+TRIES_AGAIN, SLEEPS, FAILED_OVER = "tries_again", "sleeps", "failed_over"
+"""`code` of the log lines that say so: with the `seconds` until then, the moment, `until`, or the
+step that follows a failure, `to`.
+"""
+FAILURE = "failure"
+"""Metadata on the step that failed for good and led to another one, until it is done after all."""
 NOT_ASKED = "not_asked"
 """`code` of the log lines of steps that went on without an approval, which their template does not
 ask for.

@@ -9,7 +9,6 @@ import atexit
 import datetime as dt
 import logging
 import os
-import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -35,7 +34,9 @@ from runs.engine.advance import advance
 from runs.engine.body_processes import child as body_process
 from runs.engine.dispatch import pool as pools
 from runs.engine.dispatch.lane import Lane
+from runs.engine.dispatch.later import Later
 from runs.engine.dispatch.sender import Sender
+from runs.engine.ending import Wake
 from runs.engine.recovery import lost_runs, postpone
 from runs.engine.workers import clocks, heartbeat, lease
 from runs.engine.workers.shutdown import stopping
@@ -66,16 +67,17 @@ name.
 TURNS = 200
 """Threads for which one sweep sends it."""
 
-LATER = 100
-"""Hints for later that one process keeps; each is a thread that sleeps."""
 LATER_BY = 0.05
 """Seconds: what comes too early finds nothing due."""
 LATEST = 600.0
+SOON = dt.timedelta(seconds=30)
+"""How near the time of a run or a question is that a worker leaves a hint for; a sweep is late by a
+few seconds, which is much of such a time.
+"""
 
 _lane: Lane | None = None
 """Threads of their own for runs, where one worker takes all queues."""
 _broken_until = 0.0
-_later = threading.Semaphore(LATER)
 
 
 @shared_task(acks_late=True, ignore_result=True)
@@ -117,7 +119,9 @@ def take_up(run_id: str) -> None:
     """Take steps of a run here, and send the messages that come of it."""
     check_connection()
     try:
-        wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
+        wake = advance(
+            uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS, remind=remind_soon
+        )
     except StoreUnavailable as error:
         return postpone.put_off(uuid.UUID(run_id), words=str(error))
     except (DatabaseError, InterfaceError) as error:
@@ -323,6 +327,7 @@ def nudge(
 RELAYS: Mapping[str, Callable[..., None]] = {
     "nudge": lambda run_id, queue, urgency: nudge(uuid.UUID(run_id), queue, Urgency(urgency)),
     "turn": lambda thread_id: next_turn(uuid.UUID(thread_id)),
+    "look": lambda at: _look_later(dt.datetime.fromisoformat(at)),
     "later": lambda run_id, queue, at: _nudge_later(
         uuid.UUID(run_id), queue, dt.datetime.fromisoformat(at)
     ),
@@ -373,17 +378,35 @@ def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:
     if body_process.here is not None:  # which may end before
         return body_process.here.say("later", str(run_id), queue, at.isoformat())
     seconds = (at - clock.now()).total_seconds() + LATER_BY
-    if seconds > LATEST or _later.acquire(blocking=False) is False:
-        return None
-    timer = threading.Timer(max(0.0, seconds), _nudge_now, (run_id, queue))
-    timer.daemon = True
-    timer.start()
+    if seconds <= LATEST:
+        _later.give(max(0.0, seconds), partial(nudge, run_id, queue))
     return None
 
 
-def _nudge_now(run_id: uuid.UUID, queue: str) -> None:
-    _later.release()
-    nudge(run_id, queue)
+def _look_later(at: dt.datetime) -> None:
+    """A hint for when a question's rules act, as `_nudge_later`: the rounds with something to do
+    are ordered then.
+    """
+    if body_process.here is not None:
+        return body_process.here.say("look", at.isoformat())
+    seconds = (at - clock.now()).total_seconds() + LATER_BY
+    look = partial(_send, order_rounds.apply_async, "what is due")
+    _later.give(max(0.0, seconds), partial(_sender.give, look))
+    return None
+
+
+def remind_soon(at: dt.datetime, run: Wake | None) -> None:
+    """Leave a hint for a time that is near: a run is due then, or where none is named, a question's
+    rules act.
+
+    What is further away, and what dies with this process, a sweep finds.
+    """
+    if at - clock.now() > SOON:
+        return
+    if run is None:
+        _look_later(at)
+    else:
+        _nudge_later(*run, at)
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:
@@ -391,13 +414,13 @@ def flush(seconds: float = FLUSH_SECONDS) -> bool:
     return _sender.flush(seconds)
 
 
-def _new_sender() -> None:
-    global _sender
-    _sender = Sender()
+def _new_threads() -> None:
+    global _sender, _later
+    _sender, _later = Sender(), Later()
 
 
-_sender = Sender()
+_sender, _later = Sender(), Later()
 # a forked child inherits the variable, but neither the thread nor what waits for it
-os.register_at_fork(after_in_child=_new_sender)
+os.register_at_fork(after_in_child=_new_threads)
 # a command such as `workorder` ends right after it nudged
 atexit.register(flush)

@@ -30,8 +30,8 @@ PARTS = {
     ),
     gettext_lazy("What they may answer"): ("choices", "revise_to", "required_inputs"),
     gettext_lazy("Failures, time and where it runs"): (
-        "retry", "timeout", "skip_when", "max_loops", "queue", "on_change", "interrupt_before",
-        "interrupt_after",
+        "only_on", "retry", "on_failure", "timeout", "skip_when", "max_loops", "queue", "on_change",
+        "interrupt_before", "interrupt_after",
     ),
 }  # fmt: skip
 """Rules of a step besides `pause_after`, as the page folds them."""

@@ -21,12 +21,13 @@ from runs import definitions
 from runs.definitions.freezing import frozen
 from runs.engine import approvals, interruptions, questions
 from runs.models import Definition
-from runs.states import AFTER, BEFORE, SUSPENDED
+from runs.states import AFTER, BEFORE, FAILURE, SUSPENDED
 from runs.workflows.base import (
     Approval,
     Ask,
     Context,
     Done,
+    Failure,
     Gather,
     Order,
     Outcome,
@@ -144,6 +145,7 @@ class _Recording:
             config=step["config"],
             configs={one["function"]: one["config"] for one in self.steps},
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
+            failure=Failure(**metadata[FAILURE]) if FAILURE in metadata else None,
             order=self.order,
             log=lambda message, *, level="info", **data: None,
             once=once,
@@ -342,6 +344,9 @@ def _compare(
     if step is None:
         return ["the template at hand has no such step"]
     failed = after["metadata"].get("failure_code", "") if after["status"] == "failed" else ""
+    over = after["metadata"].get(FAILURE, {})  # of this execution, or of one before
+    if (over.get("step"), over.get("loop_num")) == (execution.step, execution.number):
+        failed = over["code"]
     try:
         outcome = _outcome(recording, execution, step)
     except StepFailed as error:

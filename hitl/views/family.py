@@ -17,7 +17,7 @@ from hitl.models import Decision
 from hitl.views.common import place_of
 from hitl.views.story import output_of
 from runs.models import Definition, Pause, Run, WorkOrder
-from runs.states import COMPLETED, LIVE, PAUSED, PENDING, RUNNING, STOPS
+from runs.states import COMPLETED, FAILURE, LIVE, PAUSED, PENDING, RUNNING, STOPS
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
 
@@ -172,6 +172,7 @@ def progress_of(
     *,
     gathers: bool = False,
     left_out: Collection[str] = (),
+    failed: str = "",
 ) -> list[dict[str, str]]:
     """The steps and the pauses between them, each `done`, `now`, `failed`, `todo` or `left`; what
     is `now` and waits for a worker is `next` too.
@@ -183,6 +184,7 @@ def progress_of(
             question that is not the pause after its step is the step's own, which is not done
             before it is answered.
         left_out: what `left_out_of` gives.
+        failed: the step that failed and led to another one.
     """
     parts: list[dict[str, str]] = []
     state = "done" if current else "todo"
@@ -198,6 +200,9 @@ def progress_of(
             state = "todo"
         elif step["name"] in left_out:
             state = "left"
+        own = {"title": step["title"], "state": state}
+        if step["name"] == failed and state == "done":
+            own |= {"state": "failed", "past": "yes"}
         at = "failed" if status == "failed" else "now"
         more = (
             {"person": "yes"}
@@ -207,9 +212,7 @@ def progress_of(
             else {}
         )
         parts.append(
-            {"title": step["title"], "state": "done" if is_done else at, **more}
-            if here
-            else {"title": step["title"], "state": state}
+            {"title": step["title"], "state": "done" if is_done else at, **more} if here else own
         )
         if step["pause_after"]:
             parts.append(
@@ -220,6 +223,13 @@ def progress_of(
                 }
             )
     return parts
+
+
+def failed_of(order: WorkOrder) -> str:
+    """The step that failed for good and led to where the run is now, or ended."""
+    head = order.thread.head
+    failure = head.metadata.get(FAILURE) if head else None
+    return str(failure.get("step", "")) if isinstance(failure, dict) else ""
 
 
 def left_out_of(order: WorkOrder) -> set[str]:

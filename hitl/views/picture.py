@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,6 +24,7 @@ from hitl.views.common import person
 from hitl.views.threads.order_page import progress
 from runs.definitions import pictures
 from runs.models import Run, WorkOrder
+from runs.states import COMPLETED, ENDED, LIVE
 from runs.workflows.sequence import FrozenStep
 
 CHILDREN = 40
@@ -49,9 +51,11 @@ def _parts_of(order: WorkOrder) -> dict[str, object]:
         steps, progress(order), notes=_notes(steps, own), taken=_unshown(steps, spent.moments)
     )
     below = [run for run in family.family_of(order.latest_run) if run.thread_id != order.thread_id]
+    endings = order.definition.content.get("endings", {})
+    standing = replace(standing, steps={**standing.steps, **_ended(order, endings, below)})
     return {
         "order": order,
-        "picture": workflow.draw(steps, standing),
+        "picture": workflow.draw(steps, standing, endings=endings),
         "graphs": graph.draw_all(pictures.of_steps(steps, order.latest_run)),
         "gantt": times.chart([*_rows(steps, own), *_children(below[:CHILDREN], now)]),
         "totals": [
@@ -62,6 +66,19 @@ def _parts_of(order: WorkOrder) -> dict[str, object]:
         "cut": spent.cut,
         "more_children": max(0, len(below) - CHILDREN),
     }
+
+
+def _ended(
+    order: WorkOrder, endings: Mapping[str, FrozenStep], below: Iterable[Run]
+) -> dict[str, str]:
+    """Where the steps stand that follow an end: as their runs do, if they have begun."""
+    run = order.latest_run
+    usual = "left" if run is not None and run.status in ENDED else "todo"
+    begun = {each.child_name: ENDING_STATES.get(each.status, "failed") for each in below}
+    return {step["name"]: begun.get(end, usual) for end, step in endings.items()}
+
+
+ENDING_STATES = {COMPLETED: "done", **dict.fromkeys(LIVE, "now")}
 
 
 def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:

@@ -8,7 +8,13 @@ from runs.definitions.errors import (
     TemplateNotFound,
     TemplateNotNamed,
 )
-from runs.definitions.freezing import below, fingerprint_of, freeze, freeze_steps
+from runs.definitions.freezing import (
+    below,
+    fingerprint_of,
+    freeze,
+    freeze_endings,
+    freeze_steps,
+)
 from runs.definitions.templates import (
     current,
     current_step_template,
@@ -37,6 +43,7 @@ __all__ = [
     "edit_template",
     "fingerprint_of",
     "freeze",
+    "freeze_endings",
     "freeze_steps",
     "make_default",
     "of_today",

@@ -144,6 +144,12 @@ def check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
         for name, reason in reasons
         if reason
     ]
+    errors += [
+        f"The step {step['name']!r} follows an end with the state as it was, which takes "
+        "checkpoints."
+        for step in steps
+        if step.get("only_on")
+    ]
     if needs_repository:
         errors.append(
             "Work on a repository takes checkpoints: each commit is found by them. Set "

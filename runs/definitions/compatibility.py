@@ -150,7 +150,7 @@ def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
         if name in reached or not name:
             continue
         reached.add(name)
-        names.append(following(steps, name))
+        names += [following(steps, name), known[name].get("on_failure", "")]
         if known[name]["pause_after"]:
             names += [
                 known[name]["revise_to"],

@@ -25,6 +25,11 @@ MAX_STEPS = 50
 RESERVED = {"approve", "revise", "cancel"}
 """Answers that every question may have, so no choice is called so."""
 CHOICE_KEYS = {"name", "label", "to"}
+UNFIT_FOR_ENDINGS = (
+    "pause_after", "pause_phase", "choices", "required_inputs", "review", "may_pass", "on_failure",
+    "interrupt_before", "interrupt_after", "sub_steps",
+)  # fmt: skip
+"""What a step that follows an end cannot say."""
 STEP_KEYS = frozenset({
     "name", "step_type", "step_template_slug", "pause_after", "pause_phase", "revise_to", "choices",
     "max_revisions",
@@ -49,6 +54,8 @@ def frozen(template: Template, *, kinds: Kinds | None = None) -> dict[str, Any]:
         "steps": steps,
         "reducers": template.reducers,
     }
+    if endings := freeze_endings(template.steps, kinds=kinds):
+        content["endings"] = endings
     if template.frequency != Frequency.STEP:
         content["frequency"] = template.frequency
     if template.state_schema:
@@ -60,22 +67,36 @@ def frozen(template: Template, *, kinds: Kinds | None = None) -> dict[str, Any]:
 
 def below(above: Definition, digest: str) -> Definition | None:
     """Find the definition of that digest among those of the child runs that a definition's steps
-    may start: of all sub-steps of a step, or of one.
+    may start (of all sub-steps of a step, or of one), and of the steps that follow its end.
 
     Call inside a transaction.
     """
-    for step in above.steps:
-        subs = step.get("sub_steps", [])
-        for steps in [subs, *([sub] for sub in subs)] if subs else ():
-            content = {**above.content, "steps": steps}
-            if codec.digest(codec.encode(content)) == digest:
-                values = {
-                    "template_slug": above.template_slug,
-                    "template_version": above.template_version,
-                    "content": content,
-                }
-                return Definition.objects.get_or_create(digest=digest, defaults=values)[0]
+    contents = [
+        {**above.content, "steps": steps}
+        for step in above.steps
+        if (subs := step.get("sub_steps", []))
+        for steps in [subs, *([sub] for sub in subs)]
+    ]
+    contents += [ending_content(above.content, one) for one in _endings_of(above.content)]
+    for content in contents:
+        if codec.digest(codec.encode(content)) == digest:
+            values = {
+                "template_slug": above.template_slug,
+                "template_version": above.template_version,
+                "content": content,
+            }
+            return Definition.objects.get_or_create(digest=digest, defaults=values)[0]
     return None
+
+
+def _endings_of(content: Mapping[str, Any]) -> list[FrozenStep]:
+    return list(content.get("endings", {}).values())
+
+
+def ending_content(above: Mapping[str, Any], step: FrozenStep) -> dict[str, Any]:
+    """What the run of a step is pinned to that follows an end: the step alone."""
+    kept = {key: value for key, value in above.items() if key != "endings"}
+    return {**kept, "steps": [step], "ending": step.get("only_on", "")}
 
 
 _stored_definition = Prepared(lambda digest: Definition.objects.filter(pk=digest), str)
@@ -87,7 +108,7 @@ def freeze(template: Template, *, kinds: Kinds | None = None) -> Definition:
     Call inside a transaction. Raises NotReady.
     """
     content = frozen(template, kinds=kinds)
-    registry.require(content["steps"], setting)
+    registry.require([*content["steps"], *_endings_of(content)], setting)
     digest = codec.digest(codec.encode(content))
     if stored := _stored_definition.get(digest):
         return stored[0]
@@ -104,8 +125,55 @@ def freeze_steps(
 ) -> list[FrozenStep]:
     """Fill in everything that a template's steps leave out; raises TemplateInvalid.
 
-    `inside` names the step templates of which the steps are sub-steps.
+    `inside` names the step templates of which the steps are sub-steps. Those that follow an end are
+    checked, and left out: `freeze_endings` gives them.
     """
+    frozen = _freeze_all(steps, inside=inside, kinds=kinds)
+    in_sequence = [step for step in frozen if "only_on" not in step]
+    if len(in_sequence) < len(frozen):
+        _check_endings(frozen, inside=inside)
+    _check_answers(in_sequence)
+    _check_approvals_wanted(in_sequence)
+    _check_targets(in_sequence)
+    return in_sequence
+
+
+def freeze_endings(steps: Any, *, kinds: Kinds | None = None) -> dict[str, FrozenStep]:
+    """Fill in, as `freeze_steps`, the steps that follow an end, by that end."""
+    if not any("only_on" in step for step in steps):
+        return {}
+    return {
+        step["only_on"]: step
+        for step in _freeze_all(steps, inside=(), kinds=kinds)
+        if "only_on" in step
+    }
+
+
+def _check_endings(steps: Sequence[FrozenStep], *, inside: tuple[str, ...]) -> None:
+    """Raise TemplateInvalid for steps that follow an end and cannot: they run alone, once, and
+    nobody is there to ask.
+    """
+    taken: set[str] = set()
+    for position, step in enumerate(steps):
+        place = f"steps.{position}.only_on"
+        if (end := step.get("only_on")) is None:
+            if taken:
+                raise refused(place, "The steps that follow an end stand behind all others.")
+            continue
+        if position == 0:
+            raise refused(place, "A template has a step that does not follow an end.")
+        if inside:
+            raise refused(place, "A sub-step cannot follow an end: the workflow's own run has it.")
+        if end in taken:
+            raise refused(place, f"There is another step with only_on {end!r}.")
+        taken.add(end)
+        wrong = [name for name in UNFIT_FOR_ENDINGS if step.get(name)]
+        if wrong or registry.asks_by_itself(step["function"]):
+            because = f"so it says no {wrong[0]}" if wrong else "and its function may ask"
+            raise refused(place, f"A step that follows an end asks nobody, {because}.")
+
+
+def _freeze_all(steps: Any, *, inside: tuple[str, ...], kinds: Kinds | None) -> list[FrozenStep]:
     kinds = kinds or Kinds()
     if len(inside) > settings.WAYSTATION_GATHER_DEPTH:
         raise refused(
@@ -125,9 +193,6 @@ def freeze_steps(
     for position, step in enumerate(steps):
         taken = {other["name"] for other in frozen}
         frozen.append(_freeze_step(step, position, taken=taken, inside=inside, kinds=kinds))
-    _check_answers(frozen)
-    _check_approvals_wanted(frozen)
-    _check_targets(frozen)
     return frozen
 
 
@@ -327,6 +392,10 @@ def _check_answers(steps: Sequence[FrozenStep]) -> None:
                     f"{place}.{field}",
                     f"The answer {name!r} leads to {to!r}, which is no step of this template.",
                 )
+        if (to := step.get("on_failure", "")) and (to not in names or to == step["name"]):
+            itself = "A step that failed does not lead to itself; `retry` tries it again."
+            words = itself if to in names else refusals.unknown("step", to, names)
+            raise refused(f"{place}.on_failure", words)
         if RESERVED & {choice["name"] for choice in step["choices"]}:
             raise refused(f"{place}.choices", "approve, revise and cancel are answers already.")
         if step["pause_after"] and not step["pause_phase"]:

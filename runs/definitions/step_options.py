@@ -18,7 +18,7 @@ from runs.workflows.reviews import rules as review_rules
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.calendars import Calendar, read
 from runs.workflows.reviews.review import Review
-from runs.workflows.sequence import Retry
+from runs.workflows.sequence import ENDING_SECONDS, ENDINGS, Retry
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -79,6 +79,23 @@ SCHEMA: dict[str, Any] = {
             "type": "integer",
             "minimum": 1,
             "maximum": 100_000,
+        },
+        "only_on": {
+            "title": "Only once the run was cancelled, or has expired",
+            "description": (
+                "Such a step is no part of the sequence. It runs once after that end, for up to 5 "
+                "minutes where it names no other time, and asks nobody."
+            ),
+            "enum": [*ENDINGS],
+        },
+        "on_failure": {
+            "title": "Where it leads if it fails for good",
+            "description": (
+                "When its tries are used up, the run goes to this step, which can read what went "
+                "wrong, instead of failing. Empty: the run fails."
+            ),
+            "type": "string",
+            "maxLength": 100,
         },
         "queue": {"title": "Which workers take it", "type": "string"},
         "on_change": {
@@ -147,6 +164,10 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     if reason := named.pop("may_pass", "").strip():  # an empty one is left out of the digest
         named["may_pass"] = reason
         _check_pass(named)
+    if not named.get("on_failure", "unnamed"):
+        del named["on_failure"]  # an empty one is left out of the digest
+    if "only_on" in named and not named.get("timeout"):
+        named["timeout"] = ENDING_SECONDS
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named

@@ -27,7 +27,7 @@ from runs.definitions.errors import (
     refused,
     refusing,
 )
-from runs.definitions.freezing import freeze, freeze_steps, frozen, setting
+from runs.definitions.freezing import freeze, freeze_endings, freeze_steps, frozen, setting
 from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency
 from runs.workflows import registry, schemas
@@ -141,7 +141,8 @@ def checked(slug: str, last: Template | None, fields: Mapping[str, Any]) -> dict
         step_options.check_reducers(values.get("reducers", {}))
         step_options.check_keeping(values)
     if values.get("frequency") == Frequency.OFF:
-        check_off(frozen_steps, needs_repository=values.get("needs_repository", True))
+        endings = freeze_endings(values["steps"]).values()
+        check_off([*frozen_steps, *endings], needs_repository=values.get("needs_repository", True))
     values |= {name: schemas.in_order(values[name]) for name in SCHEMAS}
     values["steps"] = [_in_order(one) for one in values["steps"]]
     return values

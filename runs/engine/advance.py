@@ -4,11 +4,13 @@ its time slice is over.
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import random
 import time
 import traceback
 import uuid
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
 
@@ -35,7 +37,7 @@ from runs.engine.body_processes import child as body_process
 from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, Progress, loop_num
 from runs.engine.context.watch import Watch
-from runs.engine.drafts import budget, state_shape
+from runs.engine.drafts import budget, failures, state_shape
 from runs.engine.ending import Wake
 from runs.engine.questions import CheckedAsk
 from runs.engine.recovery import code_changes
@@ -71,7 +73,15 @@ class Then(Enum):
     """The run waits or has ended."""
 
 
-def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
+Remind = Callable[[dt.datetime, Wake | None], object]
+"""Told when a run is due that was left just now, or where none is named, when the rules of the
+question that it asked act.
+"""
+
+
+def advance(
+    run_id: uuid.UUID, *, budget: float, remind: Remind = lambda at, run: None
+) -> list[Wake]:
     """Take steps of a run for about `budget` seconds; give the runs that need a message now, each
     with its queue.
 
@@ -82,6 +92,8 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     ends, wake = time.monotonic() + budget, []
     while (held := _claim_and_work(run_id, ends=ends)) is not None:
         wake += held.progress.wake
+        for at, of_run in held.progress.due:
+            remind(at, (run_id, of_run) if of_run else None)
         passed = held.progress.passed
         if not passed:
             break
@@ -209,20 +221,17 @@ def _do_step(held: ClaimedRun, *, ends: float) -> Then:
         state_shape.StateInvalid,
     ) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
-        record.fail(held, error)
-        return Then.NOTHING
+        return _give_up(held, error)
     except UNRECORDABLE as error:
         # each worker that took the run up again would get the same answer
         logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
-        record.fail(held, results.unrecordable(error))
-        return Then.NOTHING
-    step_failed(held, outcome)
-    return Then.NOTHING
+        return _give_up(held, results.unrecordable(error))
+    return step_failed(held, outcome)
 
 
-def step_failed(held: ClaimedRun, error: Exception) -> None:
-    """Try again later where the step's policy says so; else end the run as failed."""
-    step = next((step for step in held.steps if step["name"] == held.progress.at), None)
+def step_failed(held: ClaimedRun, error: Exception) -> Then:
+    """Try again later where the step's policy says so; else give up."""
+    step = _step_if_any(held)
     retry = step.get("retry") if step and not held.progress.joining else None
     tries = held.progress.counts["attempts"] + 1
     if retry is not None and sequence.worth_retrying(retry, error, tries):
@@ -231,8 +240,34 @@ def step_failed(held: ClaimedRun, error: Exception) -> None:
         record.retry_later(
             held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY))
         )
-    else:
+        return Then.NOTHING
+    return _give_up(held, error)
+
+
+def _give_up(held: ClaimedRun, error: Exception) -> Then:
+    """Go to the step that the template names for a failure of this one, or end the run as failed.
+
+    What the run as a whole may not exceed, or cannot read, leads nowhere.
+    """
+    to = (_step_if_any(held) or {}).get("on_failure", "")
+    final = isinstance(error, budget.Spent | sequence.UnknownName | store.CheckpointDamaged)
+    known = to in {step["name"] for step in held.steps}  # a child run may have some of them
+    if not known or final or getattr(error, "code", "") == interruptions.LOOP_LIMIT:
         record.fail(held, error)
+        return Then.NOTHING
+    try:
+        record.fail_over(held, error, to=to)
+    except record.Suspended as wish:
+        record.ask(held, interruptions.suspended(_step_at_hand(held), Go(to=to), by=wish.by))
+        return Then.NOTHING
+    except budget.Spent as spent:
+        record.fail(held, spent)
+        return Then.NOTHING
+    return Then.ANOTHER_TASK
+
+
+def _step_if_any(held: ClaimedRun) -> FrozenStep | None:
+    return next((step for step in held.steps if step["name"] == held.progress.at), None)
 
 
 def _step_at_hand(held: ClaimedRun) -> FrozenStep:
@@ -283,7 +318,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
         step = _step_at_hand(held)
         outcome = results.parse(held, _conclude(held, step, joined))
         return interruptions.after(held.run, step, outcome)
-    except (*record.KNOWN, sequence.UnknownName) as error:
+    except (*failures.KNOWN, sequence.UnknownName) as error:
         return error
 
 

@@ -43,13 +43,19 @@ def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
     width, deepest = settings.WAYSTATION_GATHER_WIDTH, settings.WAYSTATION_GATHER_DEPTH
     if len(names) > width:
         raise StepFailed(
-            f"A step may gather up to {width} child runs at once; this one wants {len(names)}.",
+            f"A step may gather up to {width} child runs at once (WAYSTATION_GATHER_WIDTH); this "
+            f"one wants {len(names)}.",
             code="gather_too_wide",
         )
     if depth >= deepest:
         raise StepFailed(
             f"Child runs may be nested {deepest} deep; this run is at that depth.",
             code="gather_too_deep",
+        )
+    if taken := {*sequence.ENDINGS} & {*names}:
+        raise StepFailed(
+            f"No child run may be called {taken.pop()}: what follows an end is.",
+            code="gather_invalid",
         )
     if len(set(names)) < len(names) or not all(0 < len(name) <= 100 for name in names):
         raise StepFailed(

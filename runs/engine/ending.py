@@ -22,6 +22,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from runs.engine import commit, locks
 from runs.engine.drafts.events import Events, created, line
+from runs.engine.start import follow
 from runs.models import Pause, Run
 from runs.states import (
     CANCELLED,
@@ -30,6 +31,7 @@ from runs.states import (
     LIVE,
     PAUSED,
     PENDING,
+    RUNNING,
     FailureCode,
     Lifecycle,
     PauseStatus,
@@ -42,6 +44,8 @@ Result = TypeVar("Result")
 Wake = tuple[uuid.UUID, str]
 """A run that wants a message, and the queue it is for."""
 TRIES = 10
+UNDER_WAY = 10.0
+"""Seconds in which a step is gone whose run was cancelled."""
 WHOSE = {
     FailureCode.CANCELLED_BY_USER: "by user",
     FailureCode.CANCELLED_WITH_PARENT: "with its parent run",
@@ -133,13 +137,15 @@ def cancel(
         first: events before those of the end.
         code: whose wish it is.
     Returns:
-        runs that want a message now (its parent), or None where it was in none of `sources`: then
-        roll back.
+        runs that want a message now (its parent, and the step that follows), or None where it was
+        in none of `sources`: then roll back.
     Raises:
         Disturbed: see `undisturbed`.
     """
     children = close_children(run)
     woken = tell_parent(run, failed=True)
+    # what follows undoes nothing that is still under way
+    after = UNDER_WAY if children or run.status == RUNNING else 0.0
     runs = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
     fields = {"failure_code": code, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
     if not runs.move(LIVE, CANCELLED, awaited=0, **fields):
@@ -148,7 +154,7 @@ def cancel(
     message = _record_cancelled(run, by=by, first=first, code=code)
     end_children(children, by=by)
     note_on_parent(run, message, level="warning", woken=woken)
-    return woken
+    return [*woken, *follow(run, CANCELLED, code=code, words=message, after=after)]
 
 
 def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
@@ -212,7 +218,7 @@ def _end_asking(
     ):
         return None
     note_on_parent(run, words, level="warning", woken=woken)
-    return woken
+    return [*woken, *follow(run, end, code=code, words=words)]
 
 
 def close_children(run: Run) -> list[Run]:

@@ -4,6 +4,7 @@ the claim.
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from functools import cache
@@ -16,11 +17,11 @@ from django.utils.module_loading import import_string
 from checkpoints import store
 from checkpoints.database import clock, statements
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from checkpoints.state import codec, reducers
+from checkpoints.state import codec
 from runs import hints
 from runs.engine import approvals, commit, ending
 from runs.engine.context.claimed_run import ClaimedRun
-from runs.engine.drafts import checkpoint_frequency, step_rows
+from runs.engine.drafts import checkpoint_frequency, failures, step_rows
 from runs.engine.drafts.events import (
     MIDWAY,
     EventDraft,
@@ -51,13 +52,8 @@ from runs.states import (
     LeaseLost,
 )
 from runs.workflows import sequence
-from runs.workflows.base import Done, Go, Sleep, StepFailed
-from runs.workflows.schemas import SchemaRefused
+from runs.workflows.base import Done, Go, Sleep
 
-KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged, SchemaRefused)
-"""Errors whose words are for people, and that bring a code."""
-LONGEST_ERROR = 10_000
-"""Characters of a failure that are kept; lists and pages show it."""
 LOSSES = ("lost_attempts", "deaths")
 """What counts how a step was lost, until a checkpoint is behind it."""
 FREE: dict[str, Any] = {
@@ -153,6 +149,25 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
     held.progress.go_on(checkpoint, state, fields, written=write_it)
 
 
+def fail_over(held: ClaimedRun, error: Exception, *, to: str) -> None:
+    """Go on at the step that the template names for a failure of this one. Raises Suspended."""
+    held.progress.fail_over(*failures.leading_on(held, error, to=to))
+    if not held.progress.joining:
+        return go(held, Go(to=to), stay=False)
+    return ending.undisturbed(lambda: _leave_children(held, Go(to=to)))
+
+
+def _leave_children(held: ClaimedRun, outcome: Go) -> None:
+    """`go`, and end what still runs for the step."""
+    children = ending.close_children(held.run)
+    # parents are locked before their children
+    if not Run.objects.held(held.run.pk, held.epoch).update(**dict.fromkeys(LOSSES, 0)):
+        raise lost(held)
+    ending.move_children(held.run, children)
+    go(held, outcome, stay=False)
+    ending.end_children(children, by=held.run.shown_id)
+
+
 def sleep(held: ClaimedRun, outcome: Sleep) -> None:
     """The step is done and the next one begins later: the run is due then, and holds nothing.
 
@@ -182,6 +197,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
     ]
     fields |= checkpoint_frequency.untraced(held, checkpoint)
     _write_unless_suspended(held, fields, facts, checkpoint)
+    held.progress.wait_until(until, fields["queue"])
 
 
 @transaction.atomic(durable=True)
@@ -236,6 +252,8 @@ def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     else:
         _stop(held, fields, facts, checkpoint)
     statements.execute([statements.insert(pause)])
+    if pause.next_at is not None:
+        held.progress.wait_until(pause.next_at)
     if passes:
         _passing(settings.WAYSTATION_PASSES)(pause.pk, passes)
         if not question.sleeps:
@@ -308,46 +326,27 @@ def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more
 def retry_later(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.progress.counts["attempts"] + 1
-    message = (
-        f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in "
-        f"{seconds:.0f} s."
-    )
+    message = f"{failures.words_of(held, error)} {failures.tried(tries)}again in {seconds:.0f} s."
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
     facts: Events = [
         line(
             message, held.progress.at, level="warning", code=TRIES_AGAIN, seconds=round(seconds, 3)
         )
     ]
-    if held.progress.is_written:
-        return write(held, fields, facts)
-    # who tries again starts from here, not from the last one that was written
-    checkpoint = step_rows.where_it_stands(held)
-    return write(
-        held,
-        {**fields, **checkpoint_frequency.untraced(held, checkpoint, told=0)},
-        [*facts, created(checkpoint)],
-        checkpoint,
-    )
-
-
-def _words(held: ClaimedRun, error: Exception) -> str:
-    kind = type(error).__name__
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001  # an author's __str__ may raise anything
-        said = "it has no words that can be read; the server's log names the line"
-    if not isinstance(error, KNOWN):
-        said = f"{kind}: {said}" if said else kind
-    text: str = codec.readable(held.scrub(said))
-    if len(text) <= LONGEST_ERROR:
-        return text
-    return f"{text[:LONGEST_ERROR]} … The server's log has the whole of it."
+    checkpoint = None
+    if not held.progress.is_written:
+        # who tries again starts from here, not from the last one that was written
+        checkpoint = step_rows.where_it_stands(held)
+        fields |= checkpoint_frequency.untraced(held, checkpoint, told=0)
+        facts.append(created(checkpoint))
+    write(held, fields, facts, checkpoint)
+    # after the write: by the database's clock it is due so long after that
+    held.progress.wait_until(clock.now() + dt.timedelta(seconds=seconds), held.run.queue)
 
 
 def fail(held: ClaimedRun, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
-    code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
-    text = _words(held, error)
+    code, text = failures.code_of(error), failures.words_of(held, error)
     fields = {
         "status": FAILED,
         "error": text,
@@ -487,6 +486,8 @@ def _completed(held: ClaimedRun, warnings: Events) -> Events:
     with its question.
     """
     noted = [*warnings, *(_not_asked(held, name) for name in sorted(held.progress.unasked))]
+    if held.progress.failed is not None:
+        return [*noted, held.progress.failed]
     if held.progress.joining or MIDWAY in held.progress.metadata:
         return noted
     return [

@@ -45,6 +45,12 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
             "This step asks, sleeps, or starts child runs, and its template keeps no checkpoints.",
             code="checkpoints_off",
         )
+    if isinstance(outcome, Ask | Gather | Sleep) and "ending" in held.run.frozen.content:
+        raise StepFailed(
+            "This step follows the end of a run: it asks nobody, sleeps not, and starts no child "
+            "runs.",
+            code="ending_may_not_wait",
+        )
     outcome = _plain(outcome)
     if wrong := _misshapen(outcome):
         raise StepFailed(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 
@@ -12,15 +13,18 @@ from checkpoints import store
 from checkpoints.database import clock, statements
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
+from checkpoints.state import codec
 from checkpoints.store import Entry
 from runs import hints
 from runs.definitions import due_times
+from runs.definitions.freezing import ending_content
 from runs.engine import approvals, imported, questions
-from runs.engine.drafts.events import CARRIED, EventDraft, asking, created
+from runs.engine.drafts.events import CARRIED, EventDraft, Events, asking, created, line
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
-from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus
+from runs.states import EXPIRED, FAILURE, FailureCode, PauseStatus, RunEnded, RunStatus
 from runs.workflows import sequence
+from runs.workflows.sequence import ON_CANCEL, ON_EXPIRE, FrozenStep
 
 STEERED = tuple(
     name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED}
@@ -256,3 +260,107 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
     hints.pauses_changed_on_commit()
     log.append(run.thread_id, new.pk, asking(opened, checkpoint))
     return new
+
+
+def step_after(run: Run, end: RunStatus) -> FrozenStep | None:
+    """The step that follows this end of a run; None where its workflow names none. A child run has
+    none of its own.
+    """
+    name = ON_EXPIRE if end == EXPIRED else ON_CANCEL
+    step: FrozenStep | None = run.frozen.content.get("endings", {}).get(name)
+    return step if run.parent_id is None else None
+
+
+def follow(
+    run: Run, end: RunStatus, *, code: str, words: str, after: float = 0.0
+) -> list[tuple[uuid.UUID, str]]:
+    """Let the step begin, `after` so many seconds, that follows the end of a run, which was written
+    just now; give its run, which wants a message, with its queue.
+
+    Call inside the transaction of that end, so that it begins once, or not at all.
+    """
+    step = step_after(run, end)
+    if step is None:
+        return []
+    head = Thread.objects.select_related("head").get(pk=run.thread_id).head
+    assert head is not None  # written with the run
+    try:
+        state = store.load(head)
+    except store.CheckpointDamaged as error:
+        note = f"{step['title']} cannot begin, since the state cannot be read: {error}"
+        log.append(run.thread_id, run.pk, [line(note, step["name"], level="error")])
+        return []
+    due = cast(Any, clock.FromNow(after))
+    new = _write_following(run, step, head, state, why=_why(head, code, words), due_at=due)
+    return [(new.pk, new.queue)]
+
+
+def _why(head: Checkpoint, code: str, words: str) -> dict[str, Any]:
+    """How the run ended, for `context.failure`."""
+    return {
+        "step": head.node_id,
+        "loop_num": head.loop_num,
+        "message": words[:1_000],
+        "type": "Expired" if code == "expired" else "Cancelled",
+        "code": code,
+        "tries": 0,
+    }
+
+
+def _write_following(
+    run: Run,
+    step: FrozenStep,
+    head: Checkpoint,
+    state: dict[str, Any],
+    *,
+    why: dict[str, Any],
+    due_at: Any,
+) -> Run:
+    """The rows of the step's run."""
+    kept = {key: head.metadata[key] for key in ("git",) if key in head.metadata}
+    if approvals.EDITED in head.metadata:
+        kept[approvals.EDITED] = approvals.ABOVE
+    definition = _ending_definition(run.definition, step)
+    start = Start(state=state, next_step=step["name"], metadata={**kept, FAILURE: why})
+    thread = Thread(
+        owner_id=run.thread.owner_id,
+        team_id=run.thread.team_id,
+        title=f"{run.thread.title}: {step['title']}"[:200],
+    )
+    new = Run(
+        thread=thread,
+        definition=definition,
+        work_order_id=run.work_order_id,
+        parent_id=run.pk,
+        child_name=definition.content["ending"],
+        optional=True,
+        depth=run.depth + 1,
+        started_by_id=run.started_by_id,
+        due_at=due_at,
+        queue=sequence.queue_of(definition.steps, step["name"]),
+    )
+    first = store.build(
+        thread.pk, new.pk, state, entry_of(definition, start),
+        parent=None, before=None, most=settings.WAYSTATION_STATE_BYTES,
+    )  # fmt: skip
+    facts: Events = [created(first)]
+    thread.head, thread.last_seq = first, len(facts)
+    events = log.numbered(thread.pk, new.pk, facts)
+    statements.write([thread, new, first, *events])
+    log.announce(events)
+    note = line(f"{step['title']} begins.", step["name"], child=new.child_name,
+                child_run_id=new.shown_id)  # fmt: skip
+    log.append(run.thread_id, run.pk, [note])
+    return new
+
+
+def _ending_definition(above: Definition, step: FrozenStep) -> Definition:
+    content = ending_content(above.content, step)
+    values = {
+        "template_slug": above.template_slug,
+        "template_version": above.template_version,
+        "content": content,
+    }
+    return Definition.objects.get_or_create(
+        digest=codec.digest(codec.encode(content)), defaults=values
+    )[0]

@@ -70,5 +70,6 @@ def needs_checkpoints(step: Mapping[str, Any], *, asks: bool) -> str:
         or step.get("interrupt_after")
         or asks,
         "starts child runs": step.get("sub_steps"),
+        "leads to another one where it fails": step.get("on_failure"),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

@@ -25,13 +25,17 @@ class NotTogether(Exception):
 
 
 def apart(pauses: Collection[Pause]) -> set[object]:
-    """The keys of those questions whose run's end is told to runs above it, or ends runs below it:
-    they are not gathered.
+    """The keys of those questions whose run's end is told to runs above it, ends runs below it, or
+    is followed by a step: they are not gathered.
     """
     children = Run.objects.filter(parent__in={pause.run_id for pause in pauses})
     parents = set(children.values_list("parent_id", flat=True))
     return {
-        pause.pk for pause in pauses if pause.run.parent_id is not None or pause.run_id in parents
+        pause.pk
+        for pause in pauses
+        if pause.run.parent_id is not None
+        or pause.run_id in parents
+        or pause.run.frozen.content.get("endings")
     }
 
 

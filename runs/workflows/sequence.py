@@ -84,6 +84,12 @@ class FrozenStep(TypedDict):
     """JSON Schema: the step is passed over when the state fits it."""
     max_loops: NotRequired[int]
     """How often the step may run in one run."""
+    only_on: NotRequired[str]
+    """`on_cancel` or `on_expire`: it is none of the sequence, and begins once the run has ended
+    so.
+    """
+    on_failure: NotRequired[str]
+    """The step that a run goes to where this one failed for good; else the run fails."""
     effects: NotRequired[list[str]]
     required_inputs: NotRequired[dict[str, Any]]
     """JSON Schema of what must come with the answer where the template pauses after this step."""
@@ -107,6 +113,11 @@ class FrozenStep(TypedDict):
 
 
 DEFAULT_QUEUE = "steps"
+ON_CANCEL, ON_EXPIRE = "on_cancel", "on_expire"
+ENDINGS = (ON_CANCEL, ON_EXPIRE)
+"""The ends that a step of its own may follow; its run is called so, and no other child run is."""
+ENDING_SECONDS = 300.0
+"""What one try of such a step may take where it names no `timeout`."""
 
 
 def queue_of(steps: Sequence[FrozenStep], name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from runs import tasks
@@ -17,11 +15,7 @@ def sending_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     Before: a message of an earlier test that the thread still had was counted as this one's, and so
     was a hint for a minute later.
     """
-    for thread in threading.enumerate():
-        if isinstance(thread, threading.Timer) and thread.function is tasks._nudge_now:
-            thread.cancel()
-            thread.join(60)
-            tasks._later.release()
+    tasks._later.forget()
     assert tasks._sender.flush(60)
 
     def give(job):

@@ -5,19 +5,21 @@ Each leaves a line in a file: `began` or `done`, and its key.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
 from functools import partial
 from pathlib import Path
 
 from runs.agents import memory
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, Sleep, State
 from runs.workflows.registry import step
 from runs.workflows.tool_calls import Call
-from runs.workflows.wait_for_input import ask_about_calls
+from runs.workflows.wait_for_input import ask_about_calls, wait_for_event
 
 LEDGER = "TEST_LEDGER"
 TICKS = 50
+SECOND = dt.timedelta(seconds=1)
 
 
 @step("slow.tick")
@@ -75,6 +77,17 @@ def deaf(state: State, context: Context) -> Outcome:
     time.sleep(60)  # what it is for
     note("done", context.key)
     return Go()
+
+
+@step("slow.timers")
+def timers(state: State, context: Context) -> Outcome:
+    """Sleeps a second, then fails once, then waits a second for an event that does not come."""
+    if context.loop_num == 1:
+        return Sleep(for_=SECOND, to=context.step)
+    if not Path(f"{os.environ[LEDGER]}.{context.run_id}").exists():
+        Path(f"{os.environ[LEDGER]}.{context.run_id}").touch()
+        raise RuntimeError("not yet")
+    return wait_for_event("never", to="after", within=SECOND, otherwise="after")
 
 
 @step("slow.broken")
@@ -241,6 +254,7 @@ def load() -> None:
     `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
     `slow-asking`: asks, then goes on with a short step. `slow-broken`: asks, then fails.
     `slow-once`: asks, then has an effect under `once`.
+    `slow-timers`: waits three times for up to a second, for the clock alone.
     `slow-mixed`: three short ones, the second for the agents' queue. `slow-talk`: asks for a word,
     and says it. `slow-chat`: five loops of an agent, with a question in the second."""
     from runs import definitions  # here: workers load the steps before the tables are known
@@ -263,7 +277,16 @@ def load() -> None:
         "pause_after": True,
         "pause_phase": "awaiting_plan_approval",
     }
+    definitions.edit_step_template("slow-timers", title="Timers", function="slow.timers", config={})
     templates = {
+        "slow-timers": [
+            {
+                **sleep,
+                "step_template_slug": "slow-timers",
+                "retry": {"attempts": 2, "base": 1, "cap": 1},
+            },
+            {**ticks[0], "name": "after"},
+        ],
         "slow-ticks": ticks,
         "slow-sleep": [sleep],
         "slow-deaf": [{**sleep, "step_template_slug": "slow-deaf"}],

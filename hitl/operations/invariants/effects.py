@@ -26,7 +26,7 @@ from runs.models import Pause, Run
 from runs.services import approvals
 from runs.services.approvals import DecisionRecord, following
 from runs.services.forks import ReviewStands, check_brought, check_reviews
-from runs.states import STOPS
+from runs.states import FAILURE, STOPS
 from runs.workflows import tool_calls
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.registry import traits_of
@@ -147,7 +147,8 @@ def done_without_a_decision(before: dt.datetime) -> QuerySet[Memo]:
 @invariant("P6", "A step that its template pauses after is left by its question alone.", deep=True)
 def left_without_its_question(before: dt.datetime) -> Iterator[Checkpoint]:
     """Checkpoints of a step with `pause_after` from which a run went on to another step, or ended,
-    though it had not asked; not those of steps that their own condition passed over.
+    though it had not asked; not those of steps that their own condition passed over, or that failed
+    and led where the template says.
     """
     left = Checkpoint.objects.filter(
         Q(parent__next_step=F("node_id")) | Q(parent__next_step="", parent__node_id=F("node_id")),
@@ -160,12 +161,23 @@ def left_without_its_question(before: dt.datetime) -> Iterator[Checkpoint]:
     while part := list(islice(rows, PART)):
         runs = Run.objects.in_bulk({row.run_id for row in part})
         pausing = {
-            key: {step["name"] for step in run.frozen.steps if step["pause_after"]}
+            key: {step["name"]: step for step in run.frozen.steps if step["pause_after"]}
             for key, run in runs.items()
         }
         yield from (
-            row for row in part if row.node_id in pausing.get(row.run_id, ()) and _has_left(row)
+            row
+            for row in part
+            if (step := pausing.get(row.run_id, {}).get(row.node_id))
+            and _has_left(row)
+            and not _has_failed(row, step)
         )
+
+
+def _has_failed(row: Checkpoint, step: FrozenStep) -> bool:
+    """Whether a checkpoint is of a step that failed, and led where its template says."""
+    failure = row.metadata.get(FAILURE)
+    of_this = isinstance(failure, dict) and failure.get("step") == row.node_id
+    return of_this and bool(row.next_step) and row.next_step == step.get("on_failure")
 
 
 def _has_left(row: Checkpoint) -> bool:

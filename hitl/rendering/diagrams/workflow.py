@@ -26,7 +26,7 @@ TITLE, NOTE, LABEL = 36, 46, 26
 """Characters that fit on a box, below its title, and on an arc."""
 
 Kind = Literal["start", "step", "pause", "end", "group"]
-ArcKind = Literal["next", "revise", "choice", "skip", "taken"]
+ArcKind = Literal["next", "revise", "choice", "skip", "failure", "taken"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +150,16 @@ class Lanes:
         return len(self.used) - 1
 
 
-def draw(steps: Sequence[FrozenStep], standing: Standing | None = None) -> Picture:
-    """Draw the steps of a template, or of a run that stands there."""
-    nodes = _nodes(steps, standing)
+def draw(
+    steps: Sequence[FrozenStep],
+    standing: Standing | None = None,
+    *,
+    endings: Mapping[str, FrozenStep] | None = None,
+) -> Picture:
+    """Draw the steps of a template, or of a run that stands there; `endings` are those that follow
+    an end, by its name.
+    """
+    nodes, ends = _nodes(steps, standing), endings or {}
     at = {node.key: node for node in nodes}
     last = nodes[-1]
     arcs = [
@@ -168,9 +175,17 @@ def draw(steps: Sequence[FrozenStep], standing: Standing | None = None) -> Pictu
     for kind, begin, end, label in sorted(ways, key=lambda way: abs(way[1].y - way[2].y)):
         back = end.y <= begin.y
         arcs.append(beside(kind, begin, end, label, left if back else right, back=back))
-    return framed(
-        nodes, arcs, sentences=_sentences(steps, standing), detours=_detours(steps, standing)
-    )
+    sentences = _sentences(steps, standing)
+    y = last.y + last.height + 2 * GAP
+    for end, step in ends.items():
+        state = "" if standing is None else standing.steps.get(step["name"], "todo")
+        note = str(AFTER[end])
+        nodes.append(
+            Node(kind="step", key=step["name"], title=step["title"], note=note, y=y, state=state)
+        )
+        y += STEP + GAP
+        sentences.append(f"{step['title']}, {note}.")
+    return framed(nodes, arcs, sentences=sentences, detours=_detours(steps, standing))
 
 
 def framed(
@@ -255,6 +270,8 @@ def _ways(
             ]
         if step.get("skip_when") is not None:
             ways.append(("skip", name, sequence.following(steps, name), gettext("passed over")))
+        if to := step.get("on_failure"):
+            ways.append(("failure", name, to, gettext("if it fails")))
     if standing is not None:
         ways += [("taken", source, target, "") for source, target in standing.taken]
     return ways
@@ -298,6 +315,10 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
                 to = titles.get(choice["to"]) or gettext("the end")
                 leads = {"answer": choice["label"], "step": to}
                 sentence += " " + gettext("%(answer)s leads to %(step)s.") % leads
+        if to := step.get("on_failure"):
+            sentence += " " + gettext("If it fails, the run goes to %(step)s.") % {
+                "step": titles.get(to, to)
+            }
         sentences.append(sentence)
     return sentences
 
@@ -311,6 +332,10 @@ def _detours(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str
     ]
 
 
+AFTER = {
+    sequence.ON_CANCEL: gettext_lazy("after a cancellation"),
+    sequence.ON_EXPIRE: gettext_lazy("after it has expired"),
+}
 STATES = {
     "done": gettext_lazy("done"),
     "now": gettext_lazy("at work or next"),
@@ -333,6 +358,7 @@ def drawn_ways(steps: Sequence[FrozenStep]) -> set[tuple[str, str]]:
         name = step["name"]
         ways |= {(name, sequence.following(steps, name)), (name, step["revise_to"])}
         ways |= {(name, choice["to"]) for choice in step["choices"]}
+        ways |= {(name, step.get("on_failure", ""))}
     return ways
 
 

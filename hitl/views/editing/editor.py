@@ -230,6 +230,10 @@ def _drawn(template: Template) -> dict[str, Any]:
     """Empty where a step's template or function is gone: then nothing can be drawn truly."""
     try:
         steps = definitions.freeze_steps(template.steps)
+        endings = definitions.freeze_endings(template.steps)
     except definitions.TemplateInvalid:
         return {}
-    return {"picture": workflow.draw(steps), "graphs": graph.draw_all(pictures.of_steps(steps))}
+    return {
+        "picture": workflow.draw(steps, endings=endings),
+        "graphs": graph.draw_all(pictures.of_steps(steps)),
+    }

@@ -193,4 +193,5 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
         phases.asked(order),
         gathers=order.gathering,
         left_out=family.left_out_of(order),
+        failed=family.failed_of(order),
     )

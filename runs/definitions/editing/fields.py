@@ -41,6 +41,7 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
     options = _without_unshown(step_options.SCHEMA)["properties"]
     options["queue"] |= _one_of(settings.WAYSTATION_QUEUES, [step.get("queue")])
     waits = {"oneOf": [{"const": phase, "title": title} for phase, title in HEADINGS.items()]}
+    options["on_failure"] |= _one_of(names, [step.get("on_failure")])
     review = _without_unshown(rules.SCHEMA)
     counted = review["properties"]["deadline"]["properties"]["calendar"]
     now = step.get("review")

@@ -4,6 +4,7 @@ since, which changes.
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,10 @@ class Progress:
         """The span below which its steps' spans stand, where this process makes any."""
         self.wake: list[tuple[uuid.UUID, str]] = []
         """Runs that want a message once this one is let go, each with its queue."""
+        self.due: list[tuple[dt.datetime, str]] = []
+        """When something happens by itself that was written just now: with the queue of the run
+        that is due then, with "" where the rules of its question act.
+        """
         self.passed = ""
         """The queue of the step behind a review that was passed just now: the run is pending again,
         and this worker may claim it at once.
@@ -75,6 +80,8 @@ class Progress:
         """The steps about which it went on without an approval, since its template does not ask."""
         self.passing_over = False
         """The step at hand is skipped by its condition."""
+        self.failed: tuple[Any, dict[str, Any]] | None = None
+        """What is said of the step at hand where it failed and leads to another one."""
 
     @property
     def is_written(self) -> bool:
@@ -101,6 +108,10 @@ class Progress:
         """Take over what child runs bring to the next checkpoint."""
         self.joined = metadata
 
+    def fail_over(self, metadata: Mapping[str, Any], told: tuple[Any, dict[str, Any]]) -> None:
+        """Take over to the next checkpoint that the step at hand failed, and what is said of it."""
+        self.joined, self.failed = metadata, told
+
     def rely_on(self, step: str, decision_id: str, material: str) -> None:
         """Note the decision that the step at hand relies on."""
         self.relied[step] = {"decision": decision_id, "material": material}
@@ -120,6 +131,10 @@ class Progress:
     def wake_later(self, wake: Iterable[tuple[uuid.UUID, str]]) -> None:
         """Send these runs a message once this one is let go."""
         self.wake += wake
+
+    def wait_until(self, at: dt.datetime, queue: str = "") -> None:
+        """Note when the run is due, or where no queue is named, its question."""
+        self.due.append((at, queue))
 
     def go_on(
         self,

@@ -18,7 +18,8 @@ from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.context.lines import Lines
 from runs.engine.context.output import StepOutput
 from runs.git.workspace import Saved
-from runs.workflows.base import Context, PullRequest, PullRequestDraft
+from runs.states import FAILURE
+from runs.workflows.base import Context, Failure, PullRequest, PullRequestDraft
 from runs.workflows.sequence import FrozenStep
 
 
@@ -29,6 +30,7 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
     Its workspace is given back at the end, so that the next step may have it.
     """
     number = loop_num(held.progress.head, step["name"])
+    failed = held.progress.metadata.get(FAILURE)
     at: dict[str, Any] = {"step": step["name"], "loop": number}
     credential = partial(effects.credential, held)
     speech = StepOutput(
@@ -104,6 +106,7 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             config=step["config"],
             configs={other["function"]: other["config"] for other in held.steps},
             may_pass=step.get("may_pass", ""),
+            failure=Failure(**failed) if failed else None,
             sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
             order=held.told,
             log=log,

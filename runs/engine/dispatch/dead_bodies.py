@@ -11,10 +11,12 @@ from django.db.models import F
 
 from checkpoints import store
 from runs.engine import advance, ending
+from runs.engine.advance import Then
 from runs.engine.ending import Wake
 from runs.engine.recovery import lost_runs
 from runs.models import Run
 from runs.states import LeaseLost
+from runs.workflows import sequence
 from runs.workflows.base import StepFailed
 
 DEATHS = 2
@@ -33,13 +35,10 @@ def timed_out(run_id: uuid.UUID, epoch: int) -> list[Wake]:
     with suppress(LeaseLost):
         with suppress(store.CheckpointDamaged):
             held.progress.load(store.load(held.progress.head))
-        advance.step_failed(
-            held,
-            StepFailed(
-                "The step did not end within its time, and was ended with its process.",
-                code="timeout",
-            ),
-        )
+        words = "The step did not end within its time, and was ended with its process."
+        if advance.step_failed(held, StepFailed(words, code="timeout")) is Then.ANOTHER_TASK:
+            to = sequence.queue_of(held.steps, held.progress.at)
+            held.progress.wake_later([(run_id, to)])
     return held.progress.wake
 
 

@@ -11,13 +11,15 @@ from checkpoints.state import redaction
 from runs.engine.context.claimed_run import loop_num
 from runs.engine.traces import TRACE
 from runs.models import Pause
-from runs.states import SLEEPS, Lifecycle
+from runs.states import FAILURE, SLEEPS, Lifecycle
 from runs.workflows.reviews import stages
 
 EventDraft = tuple[EventKind, dict[str, Any]]
 Events = list[EventDraft]
 
-CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited", TRACE)
+CARRIED = (
+    "git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited", FAILURE, TRACE,
+)  # fmt: skip
 """Metadata that each checkpoint takes over from its parent."""
 MIDWAY = "midway"
 """Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as

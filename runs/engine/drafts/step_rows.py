@@ -22,7 +22,7 @@ from runs.engine.drafts import budget, state_shape
 from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
 from runs.engine.questions import CheckedAsk
 from runs.models import Pause, Run
-from runs.states import STOPS
+from runs.states import FAILURE, STOPS
 from runs.workflows import sequence
 from runs.workflows.base import Commit, Report
 from runs.workflows.text import first_sentence
@@ -81,6 +81,8 @@ def after_step(
     # asked before it begins, it is still the execution that a retry takes up
     carried = CARRIED if ran else (*CARRIED, "scope")
     kept = {key: progress.metadata[key] for key in carried if key in progress.metadata}
+    if ran and kept.get(FAILURE, {}).get("step") == step:
+        del kept[FAILURE]  # it is done after all
     entry = Entry(
         status=status,
         node_id=step if ran else head.node_id,

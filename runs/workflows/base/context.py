@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from runs.workflows.base.orders import Order, PullRequest, PullRequestDraft
-from runs.workflows.base.outcomes import Approval, Outcome, StepFailed
+from runs.workflows.base.outcomes import Approval, Failure, Outcome, StepFailed
 from runs.workflows.base.workspaces import Workspace
 
 
@@ -154,6 +154,10 @@ class Context:
     """Shown id of the thread that the run works on."""
     may_pass: str = ""
     """When this step may pass its review, as its template says; "" where it may not."""
+    failure: Failure | None = None
+    """The step that failed for good and led here (`use(…, on_failure=…)`), until it is done after
+    all; None where none did.
+    """
     halting: Callable[[], bool] = lambda: False
     """Whether the run should come to a step boundary soon: a person wants it suspended, or the
     worker ends. Long work that can be parted

@@ -42,6 +42,22 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Failure:
+    """How a step failed for good, for the steps that follow where its template names one."""
+
+    step: str
+    loop_num: int
+    """Which of its executions it was, from 1."""
+    message: str
+    """Its words, without the secrets that it was given: up to 1,000 characters."""
+    type: str
+    """Name of the error's class."""
+    code: str
+    """Stable: as the run's `failure_code` would have been."""
+    tries: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a reviewer is shown when the run pauses after this step."""
 
@@ -260,8 +276,9 @@ class Sleep:
     """The step is done, and the next one begins at a given time: a durable timer.
 
     Until then the run is a row that is due later. It holds no worker, connection or memory, and
-    outlives every process. It goes on a few seconds after that time (the sweep's interval,
-    `WAYSTATION_SWEEP_SECONDS`, and `WAYSTATION_PATIENCE_SECONDS`).
+    outlives every process. It goes on within a few tenths of a second where the time is at most
+    30 s away, else a few seconds after it (the sweep's interval, `WAYSTATION_SWEEP_SECONDS`, and
+    `WAYSTATION_PATIENCE_SECONDS`).
 
     Exactly one of `for_` and `until` is given. A step that sleeps is not the last one. Where its
     template pauses after it, an approval leads to the timer, and `for_` counts from then. Cancel

@@ -35,7 +35,7 @@ from runs.workflows.registry import OnChange
 from runs.workflows.reviews import rules as review_rules
 from runs.workflows.reviews.calendars import Calendar
 from runs.workflows.reviews.review import Review
-from runs.workflows.sequence import APPROVE, CANCEL, REVISE, Choice
+from runs.workflows.sequence import APPROVE, CANCEL, ON_CANCEL, ON_EXPIRE, REVISE, Choice
 
 Reducer = Literal["replace", "append", "merge", "add", "upsert_by_id", "ephemeral"]
 """How an update of a state key joins the value so far."""
@@ -152,6 +152,7 @@ def use(
     timeout: float | None = None,
     skip_when: Mapping[str, Any] | None = None,
     max_loops: int | None = None,
+    on_failure: str = "",
     queue: Literal["steps", "agents"] | None = None,
     on_change: OnChange | None = None,
     interrupt_before: bool = False,
@@ -210,6 +211,7 @@ def use(
         "retry": dict(retry) if retry is not None else None,
         "timeout": timeout,
         "max_loops": max_loops,
+        "on_failure": on_failure,
         "queue": queue,
         "on_change": on_change,
         "interrupt_before": interrupt_before,
@@ -246,6 +248,8 @@ def workflow(
     retention: Mapping[str, float | None] | None = None,
     size_budget: int | None = None,
     on_change: OnChange | None = None,
+    on_cancel: StepUse | Step | None = None,
+    on_expire: StepUse | Step | None = None,
     **unknown: Never,
 ) -> Workflow:
     """Declare a workflow: what orders by it bring, its steps, and how its state is kept.
@@ -265,6 +269,9 @@ def workflow(
         needs_repository: whether an order names a git repository.
         on_change: `hold` where runs wait for an operator before a step whose code has changed since
             their order; for all steps, and their sub-steps, that say nothing of it themselves.
+        on_cancel, on_expire: a step that runs once when the run was cancelled, or nobody answered
+            in time: with the state as it was, for up to five minutes or its `timeout`. It asks
+            nobody. The run has ended by then, whatever becomes of it; `context.failure` says how.
 
     The others mean what they mean in a template: docs/reference/templates.md.
 
@@ -281,6 +288,8 @@ def workflow(
     used = tuple(_with_on_change(_used(steps, place), on_change))
     if not used:
         raise WorkflowInvalid(place, f"The workflow {slug!r} has no steps. Name at least one.")
+    ends = {ON_CANCEL: on_cancel, ON_EXPIRE: on_expire}
+    used += tuple(_with_on_change(_endings(ends, place), on_change))
     _check_names(used)
     template: dict[str, Any] = {
         "title": title,
@@ -369,6 +378,14 @@ def _used(steps: Iterable[StepUse | Step], place: str) -> Iterator[StepUse]:
         yield step if isinstance(step, StepUse) else use(step)
 
 
+def _endings(ends: Mapping[str, StepUse | Step | None], place: str) -> Iterator[StepUse]:
+    """The steps that follow an end, which each is called after where it has no `use` of its own."""
+    for end, step in ends.items():
+        if step is not None:
+            used = step if isinstance(step, StepUse) else replace(use(step), name=end)
+            yield replace(used, options={**used.options, "name": used.name, "only_on": end})
+
+
 def _check_keys(keyword: str, given: Sequence[Any], kind: Any, place: str) -> None:
     """Refuse objects of a keyword that lack a key, or have one that nobody reads."""
     for values in given:
@@ -420,7 +437,8 @@ def _check_names(steps: Sequence[StepUse]) -> None:
         names[step.name] = step.place
     for step in steps:
         choices: list[Choice] = step.options.get("choices", [])
-        ways = [step.options.get("revise_to", ""), *(choice["to"] for choice in choices)]
+        ways = [step.options.get(key, "") for key in ("revise_to", "on_failure")]
+        ways += [choice["to"] for choice in choices]
         for to in filter(None, ways):
             if to not in names:
                 raise WorkflowInvalid(step.place, refusals.unknown("step", to, names))

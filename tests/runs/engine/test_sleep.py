@@ -12,10 +12,11 @@ from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
+from runs import tasks
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
 from runs.models import Run
-from runs.workflows import Ask, Report, Sleep
+from runs.workflows import Ask, Report, Sleep, wait_for_event
 from runs.workflows.base import Go
 from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.worlds import steps
@@ -61,6 +62,42 @@ def test_a_step_sleeps_as_a_row_that_is_due_later_and_holds_nothing(order_that):
     order = drive(order)
     assert (order.status, state_of(order)["plan"]) == ("completed", "slept")
     assert [step for step, _ in steps.CALLS] == ["planning", "finish"]
+
+
+@pytest.mark.parametrize("wait", [dt.timedelta(seconds=20), HOUR])
+def test_a_worker_leaves_a_hint_for_a_time_that_is_near(order_that, monkeypatch, wait):
+    """P7: a far one is the sweep's alone, so that whoever waits long costs no memory. A hint that
+    comes twice, or too early, finds nothing to do.
+    """
+    hints = []
+    monkeypatch.setattr(tasks, "_nudge_later", lambda *hint: hints.append(hint))
+    order = order_that(lambda state, context: Sleep(for_=wait))
+    tasks.take_up(str(order.latest_run_id))
+    run = fresh(order).latest_run
+    assert hints == ([(run.pk, "steps", run.due_at)] if wait < HOUR else [])
+    tasks.take_up(str(run.pk))
+    assert fresh(order).latest_run.epoch == run.epoch
+
+
+def test_the_retry_of_a_failed_step_and_a_short_deadline_get_hints_too(order_that, monkeypatch):
+    hints, looks = [], []
+    monkeypatch.setattr(tasks, "_nudge_later", lambda *hint: hints.append(hint))
+    monkeypatch.setattr(tasks, "_look_later", looks.append)
+
+    def fail_once(state, context):
+        if not hints:
+            raise RuntimeError("not yet")
+        return wait_for_event("paid", to="finish", within=dt.timedelta(seconds=9))
+
+    order = order_that(fail_once, retry={"attempts": 2, "base": 1, "cap": 1})
+    tasks.take_up(str(order.latest_run_id))
+    run = fresh(order).latest_run
+    [(key, queue, at)] = hints
+    assert (key, queue) == (run.pk, "steps") and at >= run.due_at
+    assert at - run.due_at < dt.timedelta(seconds=1)
+    let_an_hour_pass()
+    tasks.take_up(str(run.pk))
+    assert looks == [pause_of(order).next_at]
 
 
 def test_a_step_sleeps_until_a_time_and_a_past_one_is_no_wait(order_that):

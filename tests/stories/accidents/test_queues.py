@@ -72,6 +72,17 @@ def test_a_run_changes_queues_between_its_steps(own):
     assert steps == ["before", "agent", "after"]
 
 
+def test_what_is_due_in_seconds_goes_on_by_itself_where_nobody_sweeps(own):
+    """A timer, a retry and a deadline of a second: without beat nothing but the workers' own hints
+    moves them. Before, each was up to a sweep late.
+    """
+    token = TOKENS["ana"]
+    order = own.begin("slow-timers", token)
+    own.ended(order, token)
+    told = [event["data"].get("code") for event in own.events(order, token)]
+    assert [code for code in told if code in {"sleeps", "tries_again"}] == ["sleeps", "tries_again"]
+
+
 def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(own):
     """F11: they keep a connection from task to task, and the server closes all of them, as a
     restart does.
