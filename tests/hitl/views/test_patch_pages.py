@@ -17,28 +17,17 @@ from runs.workflows.base import Ask, Report
 from tests.conftest import drive, pause_of
 from tests.doors.faces import Cost, Face, counted
 from tests.doors.html import join
+from tests.worlds.large_patch import FILES, large_patch, part_of
 from tests.worlds.ruled_order import browser
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
-LINES, FILES = 3_000, 50
 MOST = {"elements": 2_700, "bytes": 400_000, "calls": 230_000}
 """Of the order page with such a patch; half of the calls read colours and words."""
 Asked = Callable[..., Pause]
 
 
-def part_of(path: str, lines: int) -> str:
-    """A file of which every third line is another."""
-    rows = []
-    for number in range(lines // 4):
-        rows += [f" def call_{number}(value: int) -> str:", '     """Say it."""']
-        rows += [f'-    return f"{{value}} of {number}"', f'+    return f"{{value:,}} of {number}"']
-    old = sum(row[0] in " -" for row in rows)
-    head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
-    return f"{head}@@ -1,{old} +1,{old} @@\n" + "".join(f"{row}\n" for row in rows)
-
-
-LARGE = "".join(part_of(f"src/app{n % 7}/file{n}.py", LINES // FILES) for n in range(FILES))
+LARGE = large_patch()
 SMALL = part_of("a.py", 4) + part_of("b <i>.py", 4)
 
 
