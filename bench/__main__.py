@@ -38,12 +38,13 @@ BENCHES = (
         "standalone",
         "faces",
         "desk",
+        "patches",
     ),
     *("deadlines", "burst", "idle", "deploys", "peers"),
 )
 
 
-WITHIN = {"faces": "pages.faces", "desk": "pages.desk"}
+WITHIN = {"faces": "pages.faces", "desk": "pages.desk", "patches": "pages.patches"}
 """Benches that stand in another's folder."""
 
 

@@ -18,7 +18,7 @@ from hitl.views import (
 from hitl.views.editing import editor, kinds, wholes
 from hitl.views.lists import choices, history, saved_views
 from hitl.views.operating import batches, failures, operations
-from hitl.views.pauses import answers, bulk, comments, contents, links
+from hitl.views.pauses import answers, bulk, comments, contents, links, patches
 from hitl.views.starting import inbound, limits, priorities, schedules
 from hitl.views.threads import checkpoints, log, pages, turns
 
@@ -91,6 +91,8 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/snooze", answers.pause_snooze, name="pause_snooze"),
     path("pauses/<pse:pause_id>/changes", contents.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", contents.pause_patch, name="pause_patch"),
+    path("pauses/<pse:pause_id>/files", patches.pause_files, name="pause_files"),
+    path("pauses/<pse:pause_id>/look", patches.pause_look, name="pause_look"),
     path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
     path("l/<str:token>", links.link, name="link"),
     path("templates/", templates.template_list, name="templates"),

@@ -33,6 +33,10 @@ DIFF_WORK = 2_000_000
 """Pairs of words and lines that one comparison of two texts looks at; what is left then is shown as
 taken out and put in.
 """
+PATCH_WORDS = 200_000
+"""The same of the lines of a patch that one request draws."""
+COLOUR_WORK = 40_000
+"""Characters of code that one request reads for their colours."""
 MARKDOWN_WORK = 100_000
 """Work of rendering one text in Markdown: each block, cell, mark, line and piece of text, each look
 for the end of a link, and each ten characters; a text that takes more is shown as it is written.

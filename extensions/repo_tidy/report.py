@@ -37,7 +37,13 @@ def execution(
     dropped: Sequence[str],
     applied: Sequence[str],
     answers: Sequence[str],
+    listed: bool,
 ) -> str:
+    """Say what was done.
+
+    Args:
+        listed: whether the files are named, too: the patch beside it names them, unless it is cut.
+    """
     commits = [rule for rule in fixed if rule["commit"]]
     parts = [
         f"# {count(len(commits), 'commit')}, {count(numbers['files'], 'file')} changed"
@@ -57,10 +63,9 @@ def execution(
             "## Commits\n\n"
             + "\n".join(f"- `{rule['commit'][:10]}` {subject(rule)}" for rule in commits)
         )
-        parts.append(
-            f"## Files: +{numbers['added']} −{numbers['removed']}\n\n"
-            + bounded(numbers["lines"], 60)
-        )
+    if commits and listed:
+        lines = f"+{numbers['added']} −{numbers['removed']}"
+        parts.append(f"## Files: {lines}\n\n{bounded(numbers['lines'], 60)}")
     if left := [*dropped, *_left(fixed)]:
         parts.append("## Left as it was\n\n" + bounded([f"- {line}" for line in left], 40))
     return "\n\n".join(parts) + "\n"

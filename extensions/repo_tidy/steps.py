@@ -332,10 +332,18 @@ def _execution_report(
     workspace = context.workspace
     plainly = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
     numbers = read_numstat(workspace.git("diff", *plainly, "--numstat", "-z", base, "HEAD"))
-    patch = cut_patch(showable(workspace.git("diff", *plainly, base, "HEAD")))
+    whole = showable(workspace.git("diff", *plainly, base, "HEAD"))
+    patch = cut_patch(whole)
     lines = f"+{numbers['added']} −{numbers['removed']}"
     return Report(
-        content=execution(fixed, numbers, dropped=dropped, applied=applied, answers=answers),
+        content=execution(
+            fixed,
+            numbers,
+            dropped=dropped,
+            applied=applied,
+            answers=answers,
+            listed=patch != whole,
+        ),
         patch=patch,
         facts={
             "Commits": sum(1 for rule in fixed if rule["commit"]),

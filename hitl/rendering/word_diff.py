@@ -66,7 +66,7 @@ class _Matcher(SequenceMatcher[str]):
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
-def _operations(
+def stretches(
     old: Sequence[str], new: Sequence[str], work: Work
 ) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
     """Stretches of both, and whether they are the same: equal beginnings and ends cost nothing.
@@ -79,7 +79,7 @@ def _operations(
     )
     middle = slice(head, len(old) - tail), slice(head, len(new) - tail)
     matcher = _Matcher(old[middle[0]], new[middle[1]], work)
-    stretches = [
+    between = [
         (tag == "equal", matcher.old[i1:i2], matcher.new[j1:j2])
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
     ]
@@ -87,7 +87,7 @@ def _operations(
         (True, old[:head], new[:head]),
         (True, old[len(old) - tail :], new[len(new) - tail :]),
     )
-    return [stretch for stretch in (begin, *stretches, end) if stretch[1] or stretch[2]]
+    return [stretch for stretch in (begin, *between, end) if stretch[1] or stretch[2]]
 
 
 def compare(before: str, after: str, *, work: Work | None = None) -> list[DiffLine]:
@@ -112,7 +112,7 @@ def _lines(
     old: Sequence[str], new: Sequence[str], work: Work
 ) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
     try:
-        return _operations(old, new, work)
+        return stretches(old, new, work)
     except WorkSpent:
         return [(False, old, new)]
 
@@ -133,10 +133,10 @@ def words(old: str, new: str, work: Work) -> tuple[list[DiffPart], list[DiffPart
     left: list[DiffPart] = []
     right: list[DiffPart] = []
     try:
-        stretches = _operations(WORDS.findall(old), WORDS.findall(new), work)
+        found = stretches(WORDS.findall(old), WORDS.findall(new), work)
     except WorkSpent:
         return [DiffPart("removed", old)], [DiffPart("added", new)]
-    for same, before, after in stretches:
+    for same, before, after in found:
         gone, come = "".join(before), "".join(after)
         if gone:
             left.append(DiffPart("same" if same else "removed", gone))

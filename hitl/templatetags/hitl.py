@@ -31,6 +31,9 @@ from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
 from hitl.rendering.paging import ListPage
+from hitl.rendering.patches import sheets
+from hitl.rendering.patches.reading import ReadPatch
+from hitl.rendering.patches.sheets import PatchSheet
 from hitl.rendering.word_diff import DiffPart
 from hitl.views.cards.lines import verdict
 from hitl.views.cards.orders import order_status, state_words
@@ -38,6 +41,7 @@ from hitl.views.cards.standing import Card
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
+from hitl.views.pauses.patches import look_of
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows import attachments, schemas
@@ -328,6 +332,15 @@ def as_written(context: Context, text: str, brief: bool = False) -> dict[str, An
     """
     notes = _texts_of(context).read(text).notes
     return {"text": text, "notes": notes, "shown": bool(notes) or not brief}
+
+
+@register.simple_tag(takes_context=True)
+def laid_out(context: Context, patch: ReadPatch) -> PatchSheet:
+    """The patch as this reader wishes to see it, with its first lines; whole where a page says
+    so.
+    """
+    made: PatchSheet | None = context.get("sheet")
+    return made or sheets.draw(patch, look_of(getattr(context, "request", None)))
 
 
 @register.filter

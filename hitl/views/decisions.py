@@ -15,6 +15,8 @@ from django.views.decorators.http import require_POST, require_safe
 from hitl.decisions import receipts, tool_calls
 from hitl.decisions import undo as undoing
 from hitl.models import Via, Vote
+from hitl.rendering.patches import sheets
+from hitl.rendering.patches.drawing import Look
 from hitl.views.cards import contents
 from hitl.views.common import home_of, person
 
@@ -40,6 +42,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         "labels": pause.labels if pause else {},
         "home": home_of(pause.run) if pause else "",
         "patch": patch,
+        "sheet": sheets.draw(patch, Look(), whole=True) if patch else None,
         "damage": damage,
         "data": json.dumps(proof.decision.payload, indent=2, ensure_ascii=False),
         "asked_at": dt.datetime.fromisoformat(proof.document["opened_at"])

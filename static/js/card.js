@@ -4,6 +4,7 @@ import { gettext, ngettext } from "./language.js";
 import { bind, pressSoon } from "./keys.js";
 import { announce } from "./page.js";
 import { mountKey } from "./factor.js";
+import { markLines, mountPatch } from "./patch.js";
 import * as words from "./words.js";
 
 /** @type {(html: string, submitter: HTMLElement) => boolean} */
@@ -46,11 +47,6 @@ export function mount(root) {
   const patch = root.querySelector(".patch");
   if (patch) mountPatch(patch);
   else if (root.querySelector("[data-said-at]")) markLines(find("pause")?.querySelector(".patch"));
-  const wrap = root.querySelector("[data-wrap]");
-  if (wrap) {
-    wrap.checked = localStorage.getItem("wrap") === "on";
-    wrap.addEventListener("change", () => localStorage.setItem("wrap", wrap.checked ? "on" : "off"));
-  }
   showEdit();
   const dialog = root.querySelector("[data-confirm]");
   if (!dialog) return;
@@ -131,66 +127,6 @@ function reset(event) {
   field.focus();
   field.dispatchEvent(new Event("input", { bubbles: true }));
   announce(gettext("The text is as it was asked again."));
-}
-
-/** A click on a line of a patch opens the form for a comment below its file; files are ticked as seen without leaving the page. */
-function mountPatch(patch) {
-  markLines(patch);
-  const box = patch.querySelector(".at-line");
-  patch.querySelector("[data-seen]")?.addEventListener("submit", tick);
-  if (!box) return;
-  patch.classList.add("takes-comments");
-  patch.addEventListener("click", ({ target }) => {
-    const line = target.closest(".diff [data-at]"), file = target.closest("[data-path]");
-    if (!line || !getSelection().isCollapsed) return;
-    const [side, number] = line.dataset.at.split(":"), field = (name) => box.querySelector(`[name=${name}]`);
-    [field("path").value, field("side").value, field("line").value] = [file.dataset.path, side, number];
-    file.querySelector(".diff").after(box);
-    box.open = true;
-    field("text").focus();
-  });
-}
-
-/** What was said about a line stands below it too, as a link to where it can be taken back. */
-function markLines(patch) {
-  if (!patch) return;
-  for (const old of patch.querySelectorAll(".remark")) old.remove();
-  for (const line of patch.querySelectorAll(".said")) line.classList.remove("said");
-  for (const said of document.querySelectorAll("[data-said-at]")) {
-    const file = patch.querySelector(`[data-path="${CSS.escape(said.dataset.saidIn)}"]`);
-    const line = file?.querySelector(`[data-at="${said.dataset.saidAt}"]`), comment = said.closest("li");
-    if (!line) continue;
-    line.classList.add("said");
-    const remark = Object.assign(document.createElement("a"), { className: "remark", href: `#${comment.id}` });
-    const name = Object.assign(document.createElement("b"), { textContent: comment.querySelector("b").textContent });
-    remark.append(name, ` ${comment.querySelector("p[dir]").innerText}`);
-    let last = line;
-    while (last.nextElementSibling?.matches(".remark")) last = last.nextElementSibling;
-    last.after(remark);
-  }
-}
-
-async function tick(event) {
-  event.preventDefault();
-  const form = event.currentTarget, button = event.submitter, file = button.closest("details");
-  try {
-    const response = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(/** @type {any} */ (new FormData(form, button))), credentials: "same-origin" });
-    if (!response.ok) throw new Error(response.statusText);
-    const seen = !button.value.endsWith(":0"), digest = button.value.replace(/:0$/, "");
-    button.value = seen ? `${digest}:0` : digest;
-    button.firstElementChild.textContent = seen ? gettext("Not seen after all") : gettext("Mark as seen");
-    file.classList.toggle("seen", seen);
-    const count = find("seen-count"), words = gettext("%(seen)s of %(count)s seen", { seen: document.querySelectorAll(".patch .seen").length, count: count.dataset.seenCount });
-    count.textContent = words;
-    announce(words);
-    if (!seen) return;
-    file.open = false;
-    const next = [...document.querySelectorAll(".patch details[data-path]")].find((one) => !one.matches(".seen"));
-    if (next) next.open = true;
-    (next ?? file).querySelector("summary").focus();
-  } catch {
-    announce(gettext("The tick was not kept: the server did not answer."));
-  }
 }
 
 function fold(doc, button) {

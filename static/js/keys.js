@@ -13,7 +13,7 @@ import { announce } from "./page.js";
  */
 export const KEYS = [
   [gettext("Inbox"), "[data-inbox]", [["J K", gettext("Next and previous question"), ["J", "K"]], ["Shift J", gettext("Select on the way"), ["Shift+J", "Shift+K"]], ["X", gettext("Select the question")], ["A", gettext("Approve the question, or answer what is selected")], ["R", gettext("Ask for a revision")], ["Enter", gettext("Open the question")]]],
-  [gettext("Question"), "[data-pause]", [["A", gettext("Approve")], ["R", gettext("Revise")], ["X", gettext("Cancel")], ["Ctrl Enter", gettext("Send what you are typing"), ["Ctrl+Enter"]]]],
+  [gettext("Question"), "[data-pause]", [["A", gettext("Approve")], ["R", gettext("Revise")], ["X", gettext("Cancel")], ["] [", gettext("Next and previous file of a patch that you have not seen"), ["]", "["]], ["Ctrl Enter", gettext("Send what you are typing"), ["Ctrl+Enter"]]]],
   [gettext("After an answer"), "[data-next]", [["N", gettext("Next question")]]],
   [gettext("Everywhere"), "body", [["Ctrl K", gettext("Find a page or an action"), ["Ctrl+K"]], ["G I", gettext("Go to the inbox; G O to the work orders, G T to the threads, G H to the history"), ["G", "G I", "G O", "G T", "G H"]], ["?", gettext("This list")], ["Esc", gettext("Take back what a key is about to send; close"), ["Escape"]]]],
 ];
@@ -40,6 +40,7 @@ export function bind(made) {
 
 function nameOf({ key, shiftKey, ctrlKey, metaKey, altKey }) {
   const letter = /^\p{L}$/u.test(key);
+  if (altKey && !letter && key.length === 1) return key; // many keyboards make brackets so
   return `${ctrlKey || metaKey ? "Ctrl+" : ""}${altKey ? "Alt+" : ""}${shiftKey && (letter || key.length > 1) ? "Shift+" : ""}${letter ? key.toUpperCase() : key}`;
 }
 

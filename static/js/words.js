@@ -33,7 +33,7 @@ function labelOf(field) {
 export function typed(root) {
   const found = [];
   for (const field of root.querySelectorAll(FIELDS)) {
-    if (field.matches("[data-wrap], .at-line :not(textarea)")) continue; // how something is shown, and where
+    if (field.matches(".at-line :not(textarea)")) continue; // how something is shown, and where
     if (field.matches("select")) {
       if (field.closest(".later")) continue; // times that are offered, no words
       const first = [...field.options].find((one) => one.defaultSelected) ?? field.options[0];

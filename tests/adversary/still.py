@@ -129,6 +129,7 @@ STILL: dict[str, str] = {
     "admin hitl_chataccount delete": DESK,
     "POST notifications/chats": OWN,
     "POST keys": OWN,
+    f"POST pauses/{PAUSE}/look": OWN,
     "admin hitl_delegation add": (
         "For superusers alone, who may answer as anybody; the page `delegations/` is played."
     ),

@@ -122,6 +122,8 @@ ADDRESSES: dict[str, Address] = {
     f"work-orders/{ORDER}/priority": own("GET POST", body=LOWER, refused="403"),
     f"pauses/{PAUSE}/decide": own("POST", body=YES_BY_FORM, done="paused"),
     f"pauses/{PAUSE}/patch": own("GET", sparse=True),
+    f"pauses/{PAUSE}/files": own("GET", sparse=True),
+    f"pauses/{PAUSE}/look": own("POST", body={"view": "split"}),
     f"pauses/{PAUSE}/changes": own("GET", sparse=True),
     f"pauses/{PAUSE}/cancel": own("GET"),
     f"pauses/{PAUSE}/edits": own("GET", sparse=True),

@@ -12,16 +12,16 @@ from checkpoints.database.people import User
 from hitl.decisions import visibility
 from hitl.decisions.errors import NotFound
 from hitl.models import SeenFile
-from hitl.rendering import patches
+from hitl.rendering.patches import reading
 from runs.models import Pause
 
 
-def read(pause: Pause) -> patches.ReadPatch:
+def read(pause: Pause) -> reading.ReadPatch:
     """The patch under review, by file. Raises CheckpointDamaged, Blob.DoesNotExist."""
-    return patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape"))
+    return reading.parse(store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape"))
 
 
-def mark_seen(patch: patches.ReadPatch, pause: Pause, by: User) -> None:
+def mark_seen(patch: reading.ReadPatch, pause: Pause, by: User) -> None:
     """Note in a patch which of its files this person has ticked as seen."""
     rows = SeenFile.objects.filter(thread=pause.run.thread_id, person=by.pk)
     seen = set(rows.values_list("digest", flat=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 import re
 import subprocess
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from checkpoints import store
 from checkpoints.text import invisible
 from hitl.decisions import revisions
-from hitl.rendering import patches, word_diff
+from hitl.rendering import word_diff
+from hitl.rendering.patches import reading as patches
 from runs.models import Pause
 from runs.workflows.base import Ask, Report
 from tests.conftest import drive, pause_of
@@ -140,10 +142,10 @@ def test_patches_of_git_itself_have_no_problem(tmp_path):
 
 
 def test_a_long_patch_says_of_each_file_how_much_is_left_out():
-    part = "diff --git a/{0} b/{0}\n@@ -0,0 +1,1500 @@\n" + "+x\n" * 1500
+    part = "diff --git a/{0} b/{0}\n@@ -0,0 +1,15000 @@\n" + "+x\n" * 15_000
     reading = patches.parse(part.format("one") + part.format("two"))
-    assert [file.hidden for file in reading.files] == [0, 2 * 1502 - patches.MAX_LINES]
-    assert reading.hidden == 2 * 1502 - patches.MAX_LINES
+    assert [file.hidden for file in reading.files] == [0, 2 * 15_002 - patches.MAX_LINES]
+    assert reading.hidden == 2 * 15_002 - patches.MAX_LINES
 
 
 @pytest.mark.django_db
@@ -173,7 +175,7 @@ def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that
         re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()
     ).content.decode()
     for shown in (first, receipt):
-        assert "not in git" in shown
+        assert "can be read in more than one way" in shown
         assert "Line 7 of the patch" in shown
         said = html.unescape(re.sub(r"<[^>]*>", "", shown))
         assert all(
@@ -215,17 +217,83 @@ def test_bytes_that_are_no_text_differ_on_the_card(page, order_that):
     assert "byte FF" in shown
 
 
-def test_lines_have_their_numbers_and_changed_words_are_marked():
-    """Issue 19: where a line stands before and after, and what in it is new."""
-    lines = ["total = price * 2", "return total", "log(total)"]
-    patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -7,3 +9,3 @@\n"
-    patch += f" {lines[0]}\n-{lines[1]}\n+return round(total, 2)\n {lines[2]}\n"
-    [file] = patches.parse(patch).files
-    numbered = [(row.kind, row.old, row.new) for row in file.rows if row.old or row.new]
-    assert numbered == [("same", 7, 9), ("del", 8, None), ("add", None, 10), ("same", 9, 11)]
-    assert "<ins>round(</ins>total<ins>, 2)</ins>" in file.html
-    assert 'class="del" data-n="   8     " data-at="old:8"' in file.html
-    apart = "@@ -1 +1 @@\n-one & <b>\n+other\n"
-    [file] = patches.parse(patch[: patch.index("@@")] + apart).files
-    assert "<ins>" not in file.html, "what has no word in common is marked by its colour alone"
-    assert "one &amp; &lt;b&gt;" in file.html
+def plain(old, new, *, command=""):
+    return f"{command}--- {old}\n+++ {new}\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"
+
+
+GIT_PART = "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n"
+NAMED = [
+    (plain("x.py\t2026-11-28 10:00:00 +0000", "x.py\t2026-11-28 11:00:00 +0000"), "x.py"),
+    (plain("a/x.py", "b/x.py"), "x.py"),
+    (plain("old.txt", "new.txt"), "old.txt → new.txt"),
+    (plain("/dev/null", "b/x.py"), "x.py"),
+    (plain("a/x.py", "/dev/null"), "x.py"),
+    (plain("", ""), "unnamed"),
+    (plain("a/x.py\t1", "b/x.py\t2", command="diff -ru a/x.py b/x.py\n"), "x.py"),
+    (f"diff --git x/y.py x/y.py\n{plain('x/y.py', 'x/y.py')}", "x/y.py"),
+    (f"diff --git i/y.py w/y.py\n{plain('i/y.py', 'w/y.py')}", "y.py"),
+    (f"diff --git a/x b/y\n{plain('a/x', 'b/y')}", "x → y"),
+    (f"diff --git a/x b/y\nrename from x\nrename to y\n{plain('a/x', 'b/y')}", "x → y"),
+    (f"diff --git a/x b/x\n{plain('a/x', 'b/x')}".replace("\n", "\r\n"), "x"),
+    (plain("x", "x").replace("\n", "\r\n"), "x"),
+]
+
+
+@pytest.mark.parametrize(("patch", "name"), NAMED)
+def test_what_git_diff_and_difflib_write_is_a_patch(patch, name):
+    """Issue 36: `diff -u` was "not in git's format". Its end is known by the hunk's counts alone,
+    so one may follow another, and git's.
+    """
+    for text in (patch, patch * 2, GIT_PART + patch, patch + GIT_PART):
+        reading = patches.parse(text)
+        assert not reading.problem, reading.problem
+        assert name in [file.name for file in reading.files]
+        assert rebuilt(reading) == invisible.lines_of(text)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        GIT_PART.replace("+++ b/g", "+++ g"),
+        GIT_PART.replace("+++ b/g", "+++ b/g\n+++ b/h"),
+        GIT_PART.replace("--- a/g", "--- a/h"),
+        GIT_PART.replace("--- a/g", "--- /dev/null").replace("+++ b/g", "+++ /dev/null"),
+        GIT_PART.replace("a/g b/g", "a/a g b/a g")
+        .replace("--- a/", "--- a/a ")
+        .replace("+++ b/g", "+++ g"),
+        "diff --git a/x b/x\nrename from x\nrename to y\n",
+        "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n" + plain("y", "y"),
+        plain("x", "x") + "Only in a: y\n",
+        plain("x", "x") + "--- y\n+++ y\n",
+        plain("x", "x") + "--- y\n",
+        "Index: x\n" + plain("y", "y"),
+        plain("x", "x\n"),
+    ],
+)
+def test_what_a_program_may_read_otherwise_is_shown_as_it_is(patch):
+    """A patch that names another file than its picture would be applied there."""
+    reading = patches.parse(patch)
+    assert reading.problem
+    assert reading.raw == invisible.lines_of(patch)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abcd"), max_size=8))
+def test_each_diff_of_difflib_is_read(before, after):
+    old, new = ([f"{line}\n" for line in lines] for lines in (before, after))
+    text = "".join(difflib.unified_diff(old, new, "a.py", "b.py"))
+    reading = patches.parse(text)
+    assert not reading.problem
+    assert rebuilt(reading) == invisible.lines_of(text)
+
+
+def test_diff_itself_writes_patches(tmp_path):
+    """Of two folders: its command stands before each file."""
+    for folder, words in (("a", "one\ntwo\n"), ("b", "one\nzwei")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x y").write_text(words)
+        (tmp_path / folder / "z").write_text(words)
+    diff = ["diff", "-ru", "a", "b"]
+    text = subprocess.run(diff, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    reading = patches.parse(text)
+    assert not reading.problem, reading.problem
+    assert [file.name for file in reading.files] == ["x y", "z"]

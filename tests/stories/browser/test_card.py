@@ -32,7 +32,8 @@ kim.groups.add(Group.objects.get(name="platform"))
 definitions.edit_step_template("slow-paper", title="Write the plan", function="slow.paper", config={})
 definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
 part = "diff --git a/{0} b/{0}\\n--- a/{0}\\n+++ b/{0}\\n@@ -7,2 +7,2 @@\\n one\\n-return total\\n+return round(total)\\n"
-definitions.edit_step_template("slow-patch", title="Change it", function="slow.paper", config={"parts": 1, "patch": part.format("a.py") + part.format("b.py")})
+long = "diff --git a/c.py b/c.py\\n--- a/c.py\\n+++ b/c.py\\n@@ -0,0 +1,900 @@\\n" + "+x = 1\\n" * 900
+definitions.edit_step_template("slow-patch", title="Change it", function="slow.paper", config={"parts": 1, "patch": part.format("a.py") + part.format("b.py") + long})
 ask = {"step_type": "planning", "step_template_slug": "slow-paper", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
 tick = {"step_type": "execute", "step_template_slug": "slow-tick"}
 text = {"type": "string"}
@@ -588,20 +589,30 @@ def test_a_long_title_stays_in_its_place(open_page, ask, options, name):
 
 
 def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_page, ask):
-    """Issue 19: numbers and marked words; a click on a line opens the form for a comment there;
-    what is ticked as seen is kept; the comment goes back with Revise and names its place.
+    """Issues 19 and 36: as on GitHub. Lines come where a reader comes near; `]` goes to the next file
+    that was not seen; a click on a line opens the form for a comment there; what is ticked and
+    chosen is kept; the comment goes back with Revise and names its place.
     """
     asked = ask("paper-patch")
     page = open_page("ana", asked["path"], **DESKTOP)
-    first, second = page.locator("[data-path='a.py']"), page.locator("[data-path='b.py']")
+    first, second, long = (
+        page.locator(f"[data-path='{name}']") for name in ("a.py", "b.py", "c.py")
+    )
     line = first.locator("[data-at='new:8']")
     expect(line.locator("ins").first).to_have_text("round(")
-    assert "8 +" in line.evaluate("e => getComputedStyle(e, '::before').content") or (
-        line.get_attribute("data-n") or ""
-    ).endswith("8")
-    width = line.evaluate("e => getComputedStyle(e.parentElement).whiteSpace")
-    page.get_by_label("Wrap lines").check()
-    assert line.evaluate("e => getComputedStyle(e.parentElement).whiteSpace") != width
+    expect(line.locator("i.k")).to_have_text("return")
+    assert line.evaluate(BOX)["bottom"] < page.locator(".bar").evaluate(BOX)["top"], (
+        "on the first screen"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    last = long.locator("[data-at='new:900']")
+    expect(last).to_have_count(0)
+    page.keyboard.press("[")
+    expect(long).to_be_focused()
+    long.locator(".later").scroll_into_view_if_needed()
+    expect(long.locator("[data-at='new:400']")).to_have_count(1)
+    page.keyboard.press("]")
+    expect(first).to_be_focused()
     line.click()
     text = page.get_by_label("Your comment It decides nothing. Revise")
     expect(text).to_be_focused()
@@ -609,7 +620,13 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
     expect(page.get_by_label("File", exact=True)).to_have_value("a.py")
     page.keyboard.type("Round to cents?")
     shot(page, "card-comment-at-line")
-    first.get_by_role("button", name="Comment", exact=True).click()
+    page.get_by_role("button", name="Side by side").click()
+    expect(first.locator("[data-at='old:8'] + [data-at='new:8']")).to_be_visible()
+    expect(page.get_by_role("button", name="Side by side")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    expect(text).to_have_value("Round to cents?")
+    page.get_by_role("button", name="Comment", exact=True).first.click()
     said = page.locator("#said")
     expect(said).to_contain_text("a.py, line 8")
     expect(said).to_contain_text("Round to cents?")
@@ -617,14 +634,27 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
     expect(remark).to_have_text("Ana Round to cents?")
     remark.click()
     assert page.evaluate("location.hash") == f"#{said.locator('li').get_attribute('id')}"
+    page.get_by_role("button", name="Hide white space").click()
+    expect(page.locator(".patch .notice")).to_contain_text("white space alone are not shown")
+    page.get_by_role("button", name="Side by side").click()
+    expect(first.locator("[data-at='old:8'] + [data-at='new:8']")).to_be_visible()
+    expect(page.locator("[data-files].beside")).to_have_count(0)
+    width = line.evaluate("e => getComputedStyle(e).whiteSpace")
+    page.get_by_role("button", name="Wrap lines").click()
+    expect(page.locator("[data-files].cut")).to_have_count(1)
+    assert line.evaluate("e => getComputedStyle(e).whiteSpace") != width
     first.get_by_role("button", name="Mark as seen").click()
-    expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
-    expect(second).to_have_attribute("open", "")
-    expect(second.locator("summary").first).to_be_focused()
+    expect(page.locator("[data-seen-count]")).to_have_text("1 of 3 seen")
+    expect(page.locator(".tree a.seen")).to_have_text("a.py")
+    expect(second).to_be_focused()
     page.reload()
-    expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
-    expect(page.get_by_label("Wrap lines")).to_be_checked()
-    first.locator("summary").first.click()
+    expect(page.locator("[data-seen-count]")).to_have_text("1 of 3 seen")
+    expect(page.locator("[data-files].cut")).to_have_count(1)
+    expect(page.get_by_role("button", name="Hide white space")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    expect(line).to_be_hidden()
+    page.locator(".tree").get_by_text("a.py").click()
     expect(line).to_have_class(re.compile("said"))
     expect(remark).to_have_count(1)
     shot(page, "card-patch-seen")
@@ -634,7 +664,16 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
     until(lambda: decided(stack, asked), what="the decision")
     assert "- Ana at a.py, line 8: Round to cents?" in decided(stack, asked)["user_feedback"]
     expect(page.locator(".pause")).to_contain_text("Revision 2", timeout=30_000)
-    expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
+    expect(page.locator("[data-seen-count]")).to_have_text("1 of 3 seen")
+    phone = open_page("ana", asked["path"], **PHONE)
+    expect(phone.locator(".tree")).to_be_hidden()
+    phone.get_by_role("link", name="Files", exact=True).click()
+    phone.locator(".tree").get_by_text("b.py").click()
+    expect(phone.locator(".tree")).to_be_hidden()
+    expect(phone.locator("[data-path='b.py'] summary")).to_be_in_viewport()
+    phone.get_by_role("link", name="About this order").click()
+    expect(phone.locator("#about")).to_be_in_viewport()
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 CONTRAST = """(selector) => {

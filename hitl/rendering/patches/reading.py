@@ -1,8 +1,9 @@
-"""A unified diff as rows that a template can show, none of its lines left out.
+"""A unified diff by file, none of its lines left out.
 
 A line ends at `\\n` and nowhere else, and how many lines a hunk has is what its `@@` says: so no
-text inside a file can pass for the end of a hunk or for another file. Where the patch is not what
-git writes, the reading says so, and the page shows the patch as it is.
+text inside a file can pass for the end of a hunk or for another file. What git, `diff -u` and
+Python's `difflib` write is read; where a patch could be read otherwise than it is drawn, the
+reading says so, and the page shows the patch as it is.
 """
 
 from __future__ import annotations
@@ -13,19 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
-
 from checkpoints.text import invisible
-from hitl.rendering import word_diff
-from hitl.rendering.word_diff import DiffPart
-from hitl.rendering.work import Work
-from runs import limits
 
-MAX_LINES = 2_000
-"""Lines shown on the page; the whole patch is one click away."""
+MAX_LINES = 20_000
+"""Lines that the page has; the whole patch is one click away."""
+MAX_RAW = 2_000
+"""Lines shown of a patch that is shown as it is."""
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-MARKS = {"removed": "del", "added": "ins"}
 HEADER = re.compile(
     r"(index|old mode|new mode|deleted file mode|new file mode|(dis)?similarity index|rename "
     r"(from|to)|copy (from|to)|---|\+\+\+) "
@@ -35,6 +30,10 @@ BINARY = re.compile(r"((literal|delta) \d+|[A-Za-z][!-~]*|)$")
 """What follows `GIT binary patch`."""
 NOTE = re.compile(r"(# .*)?$")
 """What `runs.workflows.patches.cut_patch` writes below a patch that it cuts."""
+GIT, NOTHING = "diff --git ", "/dev/null"
+UNNAMED = "unnamed"
+"""What a file is called that its patch gives no name, as `difflib` does unless it is told one."""
+OTHER_NAME = "names another file than the line that its part begins with"
 
 
 @dataclass
@@ -44,32 +43,16 @@ class PatchRow:
     """
 
     kind: str
-    parts: Sequence[DiffPart]
+    text: str
     old: int | None = None
     new: int | None = None
-
-    @property
-    def html(self) -> SafeString:
-        """Each row once in Python: a patch has up to `MAX_LINES`."""
-        inside = mark_safe(  # noqa: S308  # each part is escaped
-            "".join(
-                f"<{mark}>{invisible.html(part.text)}</{mark}>"
-                if (mark := MARKS.get(part.kind))
-                else invisible.html(part.text)
-                for part in self.parts
-            )
-        )
-        if self.old is None and self.new is None:
-            return format_html('<span class="{}">{}</span>', self.kind, inside)
-        numbers = f"{self.old or '':>4} {self.new or '':>4}"
-        at = f"old:{self.old}" if self.new is None else f"new:{self.new}"
-        form = '<span class="{}" data-n="{}" data-at="{}">{}</span>'
-        return format_html(form, self.kind, numbers, at, inside)
 
 
 @dataclass
 class FileDiff:
     path: str
+    old_path: str = ""
+    """What it was called before, where that is another name."""
     added: int = 0
     removed: int = 0
     lines: list[tuple[str, str]] = field(default_factory=list)
@@ -78,11 +61,13 @@ class FileDiff:
     """
     hidden: int = 0
     """Lines that are left out because the patch is too long to show."""
-    work: Work = field(default_factory=lambda: Work(limits.DIFF_WORK))
-    """What the comparison of changed lines may still look at."""
-
     seen: bool = False
     """Whether whoever looks has ticked it as seen."""
+
+    @property
+    def name(self) -> str:
+        """The path, with the one before where that is another."""
+        return f"{self.old_path} → {self.path}" if self.old_path else self.path
 
     @cached_property
     def digest(self) -> str:
@@ -98,11 +83,11 @@ class FileDiff:
 
     @cached_property
     def rows(self) -> list[PatchRow]:
-        """The lines with their numbers; those that replace each other with the words marked."""
+        """The lines with their numbers."""
         rows: list[PatchRow] = []
         old = new = 0
         for kind, text in self.lines:
-            row = PatchRow(kind, [DiffPart("same", text)])
+            row = PatchRow(kind, text)
             if kind == "hunk" and (hunk := HUNK.match(text)):
                 old, new = int(hunk[1]), int(hunk[3])
             if kind in {"del", "same"}:
@@ -110,31 +95,7 @@ class FileDiff:
             if kind in {"add", "same"}:
                 row.new, new = new, new + 1
             rows.append(row)
-        for gone, come in _replaced(rows):
-            before, after = word_diff.words(gone.parts[0].text, come.parts[0].text, self.work)
-            if any(part.kind == "same" and part.text.strip() for part in before):
-                gone.parts, come.parts = before, after
         return rows
-
-    @property
-    def html(self) -> SafeString:
-        return mark_safe("".join(row.html for row in self.rows))  # noqa: S308  # safe, each of them
-
-
-def _replaced(rows: Sequence[PatchRow]) -> Iterator[tuple[PatchRow, PatchRow]]:
-    """Lines that were taken out, each with the one that was put in for it, in their order."""
-    gone: list[PatchRow] = []
-    come: list[PatchRow] = []
-    for row in [*rows, PatchRow("end", [])]:
-        if row.kind == "add" and gone:
-            come.append(row)
-            continue
-        if row.kind != "del" or come:
-            if len(gone) == len(come):
-                yield from zip(gone, come, strict=True)
-            gone, come = [], []
-        if row.kind == "del":
-            gone.append(row)
 
 
 @dataclass
@@ -147,7 +108,7 @@ class ReadPatch:
 
     files: list[FileDiff] = field(default_factory=list)
     problem: str = ""
-    """Where the patch is not what git writes; "" where it is."""
+    """Where the patch can be read otherwise than it would be drawn; "" where it cannot."""
     raw: list[str] = field(default_factory=list)
     raw_hidden: int = 0
 
@@ -164,22 +125,24 @@ class ReadPatch:
 def parse(patch: str) -> ReadPatch:
     """The patch by file."""
     lines = invisible.lines_of(patch)
-    reading, work = ReadPatch(), Work(limits.DIFF_WORK)
+    reading = ReadPatch()
+    names = _Names()
     room = MAX_LINES
     for number, (kind, line, fault) in enumerate(_kinds(lines), start=1):
-        if fault and not reading.problem:
-            reading.problem = f"Line {number} of the patch {fault}."
         if kind == "file":
-            reading.files.append(FileDiff(path=_path(line), work=work))
+            begins = lines[number - 1 : number + 2]
+            names = _GitNames(line) if line.startswith(GIT) else _PlainNames(begins)
+            reading.files.append(FileDiff(path=names.path))
             kind = "head"
         elif not reading.files:
-            continue  # a fault: the patch is shown as it is
+            reading.problem = reading.problem or f"Line {number} of the patch {fault}."
+            continue  # the patch is shown as it is
         file = reading.files[-1]
-        if kind == "head" and (named := _named(line)) and named != file.path:
-            reading.problem = reading.problem or (
-                f"Line {number} of the patch names another file than the line that its part "
-                "begins with."
-            )
+        if kind == "head" and not fault and not names.fit(line):
+            fault = OTHER_NAME
+        file.old_path = names.before
+        if fault and not reading.problem:
+            reading.problem = f"Line {number} of the patch {fault}."
         file.added += kind == "add"
         file.removed += kind == "del"
         if room:
@@ -188,7 +151,7 @@ def parse(patch: str) -> ReadPatch:
         else:
             file.hidden += 1
     if reading.problem:
-        reading.raw, reading.raw_hidden = lines[:MAX_LINES], max(0, len(lines) - MAX_LINES)
+        reading.raw, reading.raw_hidden = lines[:MAX_RAW], max(0, len(lines) - MAX_RAW)
     return reading
 
 
@@ -198,7 +161,7 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
     """
     old = new = 0  # lines that the hunk still has
     place = "before"  # or "head", "binary", "hunks"
-    for line in lines:
+    for number, line in enumerate(lines):
         sign = line[:1]
         if old or new:
             missing = (sign in "- " and not old) or (sign in "+ " and not new)
@@ -208,13 +171,13 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
                 fault = (
                     "stands where its hunk should go on: the hunk has other lines than its @@ says"
                 )
-                kind = "file" if line.startswith("diff --git ") else "note"
+                kind = "file" if line.startswith(GIT) else "note"
                 yield kind, line, fault
                 continue
             old -= sign in "- "
             new -= sign in "+ "
             yield {"+": "add", "-": "del", " ": "same"}.get(sign, "note"), line, ""
-        elif line.startswith("diff --git "):
+        elif line.startswith(GIT) or (place in {"before", "hunks"} and _begins(lines, number)):
             place = "head"
             yield "file", line, ""
         elif place == "before":
@@ -231,34 +194,99 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
         elif (place == "hunks" and line.startswith("\\ ")) or NOTE.match(line):
             yield "note", line, ""
         else:
-            yield "note", line, "belongs to no hunk and is no header that git writes"
+            yield "note", line, "belongs to no hunk and is no header of a file"
     if old or new:
         yield "note", "", "is missing: the last hunk has fewer lines than its @@ says"
 
 
-def _path(line: str) -> str:
-    """The path after `b/` in `diff --git a/x b/x`; as git quotes it where git does.
-
-    The two are the same but for a rename.
+def _begins(lines: Sequence[str], at: int) -> bool:
+    """Whether the part of a file begins there as `diff -u` and `difflib` write it, with the command
+    before it where several files were compared.
     """
-    rest = line.removeprefix("diff --git ")
-    half = rest[: len(rest) // 2]
-    for begin, ours in (("a/", "b/"), ('"a/', '"b/')):
-        if half.startswith(begin) and rest == f"{half} {ours}{half.removeprefix(begin)}":
-            return half.removeprefix(begin).rstrip('"')
+    at += lines[at].startswith("diff -")
+    names = lines[at : at + 3]
+    return (
+        len(names) == 3
+        and names[0].startswith("--- ")
+        and names[1].startswith("+++ ")
+        and HUNK.match(names[2]) is not None
+    )
+
+
+class _Names:
+    """The names of a file in the line that its part begins with, as git quotes them where git
+    does.
+    """
+
+    path: str
+    before: str = ""
+    """What it was called before, where that is another name."""
+
+    def fit(self, line: str) -> bool:
+        """Whether a line of the header names the same file, or none."""
+        return True
+
+
+class _GitNames(_Names):
+    """Of `diff --git a/x b/x`: the two are the same but for a rename."""
+
+    def __init__(self, line: str) -> None:
+        self.rest = line.removeprefix(GIT).removesuffix("\r")
+        self.old, self.new = _halves(self.rest)
+        self.path = _bare(self.new, self.old) if self.new else _after(self.rest)
+        self.gone = ""
+
+    def fit(self, line: str) -> bool:
+        word, _, name = line.partition(" ")
+        if word == "---":
+            self.gone = _name(name)
+            return not self.old or self.gone in {self.old, NOTHING}
+        if word == "+++":
+            come = _name(name)
+            if self.old:
+                return come in {self.new, NOTHING} and {come, self.gone} != {NOTHING}
+            self.before = self.before or _bare(self.gone, come)
+            return self.rest == f"{self.gone} {come}"
+        if line.startswith(("rename from ", "copy from ")):
+            self.before = line.partition(" from ")[2].strip('"')
+        if line.startswith(("rename to ", "copy to ")):
+            return line.partition(" to ")[2].strip('"') == self.path
+        return True
+
+
+class _PlainNames(_Names):
+    """Of the lines `---` and `+++`, which alone name a file that is not git's."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        at = not lines[0].startswith("--- ")
+        old, new = (_name(line.partition(" ")[2]) for line in lines[at : at + 2])
+        self.path = (_bare(new, old) if new != NOTHING else _bare(old, new)) or UNNAMED
+        before = _bare(old, new)
+        self.before = before if NOTHING not in {old, new} and before != self.path else ""
+
+
+def _name(text: str) -> str:
+    """The name in a line `---` or `+++`, without the time behind it."""
+    return text.partition("\t")[0].removesuffix("\r")
+
+
+def _halves(rest: str) -> tuple[str, str]:
+    """The two names of `a/x b/x`; "" both where they differ in more than their first letter."""
+    middle = len(rest) // 2
+    old, gap, new = rest[:middle], rest[middle : middle + 1], rest[middle + 1 :]
+    if gap == " " and (old == new or _bare(old, new) == _bare(new, old) != new.strip('"')):
+        return old, new
+    return "", ""
+
+
+def _bare(name: str, other: str) -> str:
+    """A name without the `a/` or `b/` that tells it from the other side's."""
+    name, other = name.strip('"'), other.strip('"')
+    told = other == NOTHING or (other[1:2] == "/" and other[:1] != name[:1])
+    return name[2:] if name[1:2] == "/" and name[:1] in "abciow" and told else name
+
+
+def _after(rest: str) -> str:
+    """The path after `b/` where the two names are not the same."""
     _, _, after = rest.rpartition(" b/")
     return after or rest.rpartition(' "b/')[2].rstrip('"')
-
-
-def _named(line: str) -> str:
-    """The path that a line of a header names, as the file is called afterwards; "" where it names
-    none.
-    """
-    for begin in ("+++ b/", '+++ "b/', "rename to ", "copy to ", 'rename to "', 'copy to "'):
-        if line.startswith(begin) and not line.startswith(f'{begin}"'):
-            return (
-                line.removeprefix(begin)
-                .removesuffix("\t")
-                .removesuffix('"' if begin.endswith(('"b/', '"')) else "")
-            )
-    return ""
