@@ -330,6 +330,12 @@ def as_written(context: Context, text: str, brief: bool = False) -> dict[str, An
     return {"text": text, "notes": notes, "shown": bool(notes) or not brief}
 
 
+@register.inclusion_tag("hitl/pauses/_left_out.html", takes_context=True)
+def left_out(context: Context, text: str) -> dict[str, Any]:
+    """What the rendering of a Markdown text leaves out."""
+    return {"notes": _texts_of(context).read(text).notes}
+
+
 @register.filter
 def diff_kind(line: str) -> str:
     """The class of a line of a unified diff."""

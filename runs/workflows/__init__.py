@@ -54,6 +54,7 @@ from runs.workflows.base import (
     read,
     schema_of,
 )
+from runs.workflows.base.feedback import FeedbackReader, Suggestion, Understood
 from runs.workflows.declare import (
     Reducer,
     RetryPolicy,
@@ -121,6 +122,7 @@ __all__ = [
     "DeliveryPolicy",
     "Done",
     "FailurePolicy",
+    "FeedbackReader",
     "Gather",
     "GiveCredential",
     "Go",
@@ -150,7 +152,9 @@ __all__ = [
     "StepFailed",
     "StepUse",
     "Stopped",
+    "Suggestion",
     "Told",
+    "Understood",
     "UnknownStep",
     "Workflow",
     "WorkflowInvalid",
