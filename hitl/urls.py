@@ -29,6 +29,7 @@ urlpatterns = [
     path("filters/<slug:listed>", choices.choices, name="choices"),
     path("several", bulk.several, name="bulk"),
     path("keys", keys.switch, name="keys"),
+    path("welcome", inbox.close_welcome, name="welcome"),
     path("work-orders/", orders.order_list, name="orders"),
     path("work-orders/new", orders.order_new, name="order_new"),
     path("work-orders/<wo:order_id>/", orders.order, name="order"),

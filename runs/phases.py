@@ -39,13 +39,21 @@ def whereabouts(order: WorkOrder) -> str:
     """
     if order.status != "failed":
         return words(order.phase)
-    steps = order.definition.steps
-    place = sequence.place_in(steps, order.current_step or steps[0]["name"], asked(order))
+    place, _ = stopped_at(order)
     words_of_end = {
         "cancelled": gettext("Cancelled at %(place)s"),
         "expired": gettext("Expired at %(place)s"),
     }
     return words_of_end.get(order.standing, gettext("Stopped at %(place)s")) % {"place": place}
+
+
+def stopped_at(order: WorkOrder) -> tuple[str, bool]:
+    """Where an order stands that ended without its result, and whether it waited for an answer
+    there.
+    """
+    steps, phase = order.definition.steps, asked(order)
+    name = order.current_step or steps[0]["name"]
+    return sequence.place_in(steps, name, phase), phase is not None
 
 
 def asked(order: WorkOrder) -> str | None:

@@ -13,6 +13,13 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from extensions.repo_tidy import proof as tidy_proof
+from extensions.repo_tidy.feedback import (
+    ExecutionFeedback,
+    PlanFeedback,
+    Vocabulary,
+    narrow,
+    vocabulary,
+)
 from extensions.repo_tidy.plan import Baseline, Feedback, Plan, RuffRule, fixing, render
 from extensions.repo_tidy.planning import (
     already_in,
@@ -23,13 +30,11 @@ from extensions.repo_tidy.planning import (
 )
 from extensions.repo_tidy.python_versions import FROM_REPOSITORY
 from extensions.repo_tidy.report import Fixed, VerdictRow, execution, subject, verdict
-from extensions.repo_tidy.requests import apply_feedback, read_changes, read_request
+from extensions.repo_tidy.requests import apply_feedback, read_request
 from extensions.repo_tidy.scope import (
-    ScopeWish,
     TidyScope,
     covers,
     describe,
-    selects,
     with_changes,
     within,
 )
@@ -116,6 +121,7 @@ class TidyState(TypedDict, total=False):
     revision_feedback: str  # the reviewer's words when a step is run again for them, else ""
     decided: dict[str, str]  # a person's answers by step, set by the engine: {"review": "approve"}
     scope: TidyScope  # what the plan is about; grows with each revision of the plan
+    vocabulary: Vocabulary | None  # what feedback may name; None where that is too much
     plan: Plan  # what execute may do
     narrowed: (
         TidyScope | None
@@ -130,7 +136,7 @@ class TidyState(TypedDict, total=False):
     github_pull_request_url: str
 
 
-@step("repo_tidy.plan", asks=True)
+@step("repo_tidy.plan", asks=True, feedback=PlanFeedback())
 def plan(state: State, context: Context) -> Outcome:
     """Find what ruff would fix, by trying it in the work tree and putting it back.
 
@@ -159,8 +165,9 @@ def plan(state: State, context: Context) -> Outcome:
             exists=lambda pattern: any(within(path, pattern) for path in tracked),
         )
     )
+    nameable = vocabulary(known, tracked)
     if heard is None:
-        return _ask_again(request, scope, context)
+        return _ask_again(request, scope, context, nameable)
     was, (scope, applied, not_understood) = scope, heard
     made = make_plan(ruff, scope, tracked, earlier=earlier)
     notes = [*already_in(was, scope, made, tracked), *followers_gone(scope, made, earlier)]
@@ -179,13 +186,20 @@ def plan(state: State, context: Context) -> Outcome:
         content=content, facts=_plan_facts(made), material={"plan": made, "scope": scope}
     )
     return Go(
-        update={"scope": scope, "plan": made, "narrowed": None, "review": None, "execution": None},
+        update={
+            "scope": scope,
+            "vocabulary": nameable,
+            "plan": made,
+            "narrowed": None,
+            "review": None,
+            "execution": None,
+        },
         report=report,
         commit=workspace.snapshot(),
     )
 
 
-def _ask_again(said: str, scope: TidyScope, context: Context) -> Ask:
+def _ask_again(said: str, scope: TidyScope, context: Context, nameable: Vocabulary | None) -> Ask:
     """Nothing of an order's words is understood: whoever asked for a login page does not want
     unused imports removed instead.
     """
@@ -207,7 +221,7 @@ def _ask_again(said: str, scope: TidyScope, context: Context) -> Ask:
         question="What should be tidied? The request was not understood.",
         answers={REVISE: context.step},
         report=Report(content=content),
-        update={"scope": scope},
+        update={"scope": scope, "vocabulary": nameable},
         phase="request_not_understood",
         max_revisions=10,
     )
@@ -224,7 +238,7 @@ def _plan_facts(made: Plan) -> Mapping[str, str | int]:
     }
 
 
-@step("repo_tidy.execute")
+@step("repo_tidy.execute", feedback=ExecutionFeedback())
 def execute(state: State, context: Context) -> Outcome:
     """Do what the approved plan says, less what the reviewer took out since; one commit a rule."""
     before = cast(TidyState, state)
@@ -267,38 +281,21 @@ def _narrow(
 ) -> tuple[TidyScope, list[str], list[str]]:
     """Take wishes in as far as the approved plan goes, and answer those that go further."""
     tracked = all_files(ruff.context.workspace)
-    changes, not_understood = read_changes(
+    taken, beyond, not_understood = narrow(
+        approved,
         feedback,
         known_codes=known_codes(ruff.context.workspace),
         exists=lambda pattern: any(within(path, pattern) for path in tracked),
     )
-    taken = [
-        change for change in changes if change["verb"] == "skip" or _is_in_plan(change, approved)
-    ]
     answers = [
         f"“{describe(change)}”: not part of the approved plan; make a new order for it"
-        for change in changes
-        if change not in taken
+        for change in beyond
     ]
     answers += [
         f"“{plain(text, 200)}”: not understood; use a rule code or a path"
         for text in not_understood
     ]
     return with_changes(scope, taken), [describe(change) for change in taken], answers
-
-
-def _is_in_plan(change: ScopeWish, approved: Plan) -> bool:
-    return any(
-        (
-            not change["codes"]
-            or any(selects(selector, rule["code"]) for selector in change["codes"])
-        )
-        and (
-            not change["paths"]
-            or any(within(path, pattern) for path in rule["files"] for pattern in change["paths"])
-        )
-        for rule in fixing(approved)
-    )
 
 
 def _carry_out(ruff: Ruff, rule: RuffRule, files: Sequence[str]) -> Fixed:

@@ -20,6 +20,7 @@ from checkpoints.database.people import User
 from checkpoints.events import live
 from hitl.decisions import visibility
 from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Presence
 from hitl.rendering.links import root_of
 from runs.models import Pause
@@ -69,9 +70,21 @@ def _note(pause: Pause, by: User, writing: bool, now: dt.datetime) -> None:
         unique_fields=["pause", "person"],
         update_fields=["writing", "until"],
     )
+    _tell(pause)
+
+
+def _tell(pause: Pause) -> None:
     # a child run's question is on its root's page
     for thread_id in {pause.run.thread_id, root_of(pause.run).thread_id}:
         live.side_hint_on_commit(thread_id, TOPIC)
+
+
+def stop_writing(pause: Pause, *, by: Actor) -> None:
+    """Say no more that a person writes: what they wrote is sent. Call inside a transaction."""
+    if isinstance(by, User) and Presence.objects.filter(
+        pause=pause, person=by, writing=True
+    ).update(writing=False):
+        _tell(pause)
 
 
 def old(*, now: dt.datetime | clock.FromNow) -> models.QuerySet[Presence]:

@@ -7,12 +7,17 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from django.db.models import Exists, OuterRef
+
+from checkpoints.database.people import User
 from checkpoints.store.prepared_queries import Prepared
-from hitl.models import Decision
+from hitl.models import Comment, Decision, Vote
 from hitl.rendering import word_diff
 from runs.models import Pause
-from runs.workflows.sequence import APPROVE
+from runs.models.pauses import PauseQuerySet
+from runs.workflows.sequence import APPROVE, REVISE
 
 COUNTED = ("input_tokens", "output_tokens", "cost")
 
@@ -24,6 +29,12 @@ class Spent:
     input_tokens: float
     output_tokens: float
     cost: float  # US dollars
+
+
+class EarlierRevision(NamedTuple):
+    pause: Pause
+    seen: bool
+    """Whether the person who looks took part in it."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,42 @@ def earlier(pause: Pause, revision: int | None = None) -> Pause | None:
     """An earlier revision of the same question: the one of that number, else the one just before;
     None where there is none.
     """
-    asked = Pause.objects.filter(
+    asked = _before(pause)
+    return asked.filter(revision=revision).first() if revision is not None else asked.first()
+
+
+def _before(pause: Pause) -> PauseQuerySet:
+    """The earlier revisions of a question, the latest first."""
+    return Pause.objects.filter(
         run__thread=pause.run.thread_id, step=pause.step, phase=pause.phase, pk__lt=pause.pk
     ).order_by("-id")
-    return asked.filter(revision=revision).first() if revision is not None else asked.first()
+
+
+def seen_or_earlier(pause: Pause, by: User) -> EarlierRevision | None:
+    """The latest earlier revision that a person answered, voted on or commented, and so has seen;
+    else the one just before.
+    """
+    seen = (
+        Exists(Decision.objects.filter(pause=OuterRef("pk"), decided_by=by))
+        | Exists(Vote.objects.filter(pause=OuterRef("pk"), voter=by))
+        | Exists(Comment.objects.filter(pause=OuterRef("pk"), author=by))
+    )
+    found = _before(pause).annotate(seen=seen).order_by("-seen", "-id").first()
+    return EarlierRevision(found, bool(found.seen)) if found is not None else None
+
+
+def asked_for(before: Pause, after: Pause) -> list[Decision]:
+    """The answers that sent a question back from one revision to another, the oldest first."""
+    sent_back = Decision.objects.filter(
+        action=REVISE,
+        pause__run__thread=after.run.thread_id,
+        pause__step=after.step,
+        pause__phase=after.phase,
+        pause__gte=before.pk,
+        pause__lt=after.pk,
+    )
+    people = sent_back.select_related("decided_by", "on_behalf_of").order_by("pk")
+    return [decision for decision in people if decision.feedback]
 
 
 def text_of(pause: Pause) -> str:

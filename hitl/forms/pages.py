@@ -12,12 +12,14 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import Group
 from django.forms.utils import ErrorDict
+from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models import WhenBusy
 from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
+from hitl.decisions.feedback import MOST_SUGGESTED
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.kinds import LONG, names_of
@@ -27,7 +29,7 @@ from hitl.forms.tool_calls import CallsForm
 from hitl.models import Comment
 from runs.definitions import readiness, rights
 from runs.models import Pause, Template
-from runs.workflows import attachments, schemas
+from runs.workflows import Understood, attachments, schemas
 from runs.workflows.sequence import REVISE
 
 PREFIX = "input."
@@ -47,6 +49,8 @@ class DecisionForm(forms.Form):
     answers.
     """
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+    understood: Understood | None = None
+    """Of the feedback, where it was asked for before anything is sent."""
     content_digest = forms.CharField(max_length=64, required=False)
     """Of the content that was looked at."""
     comments_until = forms.CharField(max_length=40, required=False)
@@ -65,8 +69,27 @@ class DecisionForm(forms.Form):
         if not action:
             self.add_error("action", gettext("Choose an answer."))
         if action == REVISE:
-            values["feedback"] = values.get("wish", "").strip() or values.get("feedback", "")
+            said = values.get("wish", "").strip() or values.get("feedback", "").strip()
+            values["feedback"] = self._with_picked(said)
+            if len(values["feedback"]) > MAX_FEEDBACK:
+                self.add_error("wish", gettext("That is too much for one revision."))
         return values
+
+    @property
+    def picked(self) -> list[str]:
+        """Suggested feedback that was ticked."""
+        given = self.data.getlist("pick") if isinstance(self.data, MultiValueDict) else []
+        return [words for words in given if words.strip()][:MOST_SUGGESTED]
+
+    def _with_picked(self, said: str) -> str:
+        """The feedback as it is sent: a semicolon ends what was ticked."""
+        picked = "; ".join(self.picked)
+        return f"{picked};\n{said}" if picked and said else picked or said
+
+    @property
+    def whole_wish(self) -> str:
+        """What was ticked and typed as feedback for a revision."""
+        return self._with_picked(self.typed_wish.strip())
 
     @property
     def revises(self) -> bool:

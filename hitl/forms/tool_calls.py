@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,6 +26,14 @@ from runs.workflows.tool_calls import APPROVE, EDIT, MADE, REASON, REJECT, RESPO
 PREFIX = "call"
 MOST_FIELDS = 100
 """Arguments that are shown one by one."""
+
+
+VITAL = re.compile(
+    r"(?:^|[._ -])(?:amount|total|price|sum|currency|iban|bic|account|payee|recipients?|to|cc|bcc"
+    r"|e?mail|address|url|host)(?: \d+)?$",
+    re.IGNORECASE,
+)
+"""Names of arguments that say how much, to whom or where to."""
 
 
 class _NoArgument:
@@ -89,10 +98,38 @@ class CallRow:
         return fields if len(fields) <= MOST_FIELDS else []
 
     @property
+    def shown(self) -> list[tuple[str, str, bool]]:
+        """The arguments as the card has them, each with whether it says whom or how much: those
+        come first, and stand there of however many arguments.
+        """
+        fields = list(_flat("", self.call["arguments"]))
+        vital = [(name, value, True) for name, value in fields if VITAL.search(name)]
+        if len(fields) > MOST_FIELDS:
+            return vital[:MOST_FIELDS]
+        return [*vital, *((name, value, False) for name, value in fields if not VITAL.search(name))]
+
+    @property
     def changed(self) -> int:
         """How many of them were changed, where the call is made."""
         not_made = self.decision and self.decision not in MADE
         return 0 if not_made else sum(part.changed for part in self.parts)
+
+    @property
+    def sent(self) -> list[tuple[str, str, str | None]]:
+        """The arguments as they go out: name, value, and what stood there before a change."""
+        asked = dict(_flat("", self.call["arguments"]))
+        changed = [part for part in self.parts if part.changed and self.decision == EDIT]
+        after = _edited(self.call["arguments"], changed)
+        given = dict(_flat("", after)) if isinstance(after, Mapping) else {"": str(after)}
+        names = list(dict.fromkeys([*asked, *given]))[:MOST_FIELDS]
+        return [
+            (
+                name,
+                given.get(name, ""),
+                None if given.get(name) == asked.get(name) else asked.get(name, ""),
+            )
+            for name in names
+        ]
 
     @property
     def choices(self) -> list[tuple[str, str]]:

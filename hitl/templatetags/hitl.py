@@ -341,6 +341,10 @@ def laid_out(context: Context, patch: ReadPatch) -> PatchSheet:
     """
     made: PatchSheet | None = context.get("sheet")
     return made or sheets.draw(patch, look_of(getattr(context, "request", None)))
+@register.inclusion_tag("hitl/pauses/_left_out.html", takes_context=True)
+def left_out(context: Context, text: str) -> dict[str, Any]:
+    """What the rendering of a Markdown text leaves out."""
+    return {"notes": _texts_of(context).read(text).notes}
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +11,11 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_noop
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -43,6 +44,7 @@ FILTERS = tuple(parameter.name for parameter in INBOX.parameters)
 KEPT = (*FILTERS, "after", "past", "hidden")
 """What an address of the inbox says, and its links keep."""
 TABS = {"": gettext_noop("All"), **WHOSE_QUESTIONS}
+WELCOME_CLOSED = dt.timedelta(days=400)  # as long as browsers keep a cookie
 HIDDEN = paging.ListOrder("until")
 ORDERS = {
     "due": gettext_noop("the earliest due first"),
@@ -168,12 +170,33 @@ def inbox(request: HttpRequest) -> HttpResponse:
         else ListPage([]),
         "history": history,
         "lines": lines.history(history.rows),
+        "welcome": not live and _welcome_of(user) not in request.COOKIES,
         "bar": None
         if live
         else listing.bar(seen, shows=waiting.rows or waiting.first, has_views=look.has_views),
     }
     template = "hitl/inbox/_inbox.html" if live else "hitl/inbox/inbox.html"
     return render(request, template, context, status=listing.status)
+
+
+@require_POST
+@login_required
+def close_welcome(request: HttpRequest) -> HttpResponse:
+    """Show the lines for newcomers no more to this person, in this browser."""
+    answer = redirect("hitl:inbox")
+    answer.set_cookie(
+        _welcome_of(person(request)),
+        "closed",
+        max_age=WELCOME_CLOSED,
+        secure=request.is_secure(),
+        httponly=True,
+        samesite="Lax",
+    )
+    return answer
+
+
+def _welcome_of(user: User) -> str:
+    return f"welcome_{user.pk}"
 
 
 def _rows(

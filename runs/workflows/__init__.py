@@ -55,6 +55,7 @@ from runs.workflows.base import (
     read,
     schema_of,
 )
+from runs.workflows.base.feedback import FeedbackReader, Suggestion, Understood
 from runs.workflows.declare import (
     Reducer,
     RetryPolicy,
@@ -123,6 +124,7 @@ __all__ = [
     "Done",
     "Failure",
     "FailurePolicy",
+    "FeedbackReader",
     "Gather",
     "GiveCredential",
     "Go",
@@ -152,7 +154,9 @@ __all__ = [
     "StepFailed",
     "StepUse",
     "Stopped",
+    "Suggestion",
     "Told",
+    "Understood",
     "UnknownStep",
     "Workflow",
     "WorkflowInvalid",

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from runs.workflows import owned, refusals, schemas
 from runs.workflows.base import ConfigInvalid, Context, Outcome, Step
+from runs.workflows.base.feedback import FeedbackReader
 from runs.workflows.base.pictures import StepPicture
 from runs.workflows.base.typed import Shape, faults, schema_of
 from runs.workflows.letters import Letter
@@ -137,6 +138,10 @@ class Traits:
     """Keys of the state that it writes."""
     picture: StepPicture = field(default_factory=StepPicture)
     """What it works through inside, as pages draw it."""
+    feedback: FeedbackReader | None = None
+    """How it reads a reviewer's words, where it does not take any: those that it would not
+    understand are refused before they cost a round.
+    """
 
 
 _STEPS: dict[str, Step] = {}
@@ -166,6 +171,7 @@ def step(
     reads: Shape | None = None,
     writes: Shape | None = None,
     picture: StepPicture | None = None,
+    feedback: FeedbackReader | None = None,
     version: int = 1,
 ) -> Callable[[F], F]:
     """Register a step function under the name that step templates use, e.g.
@@ -211,6 +217,7 @@ def step(
         reads,
         writes,
         picture or StepPicture(),
+        feedback,
     )
 
     def register(function: F) -> F:

@@ -310,7 +310,8 @@ def _question(step: FrozenStep, report: Report, given: Mapping[str, Any]) -> str
     if words := step.get("question"):
         return text.filled(words, getattr(report, "facts", {}), given)
     title = getattr(report, "title", "")
-    return title or HEADINGS.get(step["pause_phase"], f"Approve {step['title']}?")
+    usual = f"Approve the result of “{step['title']}”?"
+    return title or HEADINGS.get(step["pause_phase"], usual)
 
 
 def _check_pass(step: FrozenStep, to: str, reason: object) -> None:

@@ -2,6 +2,7 @@
 
 import { gettext, ngettext } from "./language.js";
 import { bind, pressSoon } from "./keys.js";
+import { mountLooks } from "./looks.js";
 import { announce } from "./page.js";
 import { mountKey } from "./factor.js";
 import { markLines, mountPatch } from "./patch.js";
@@ -26,8 +27,10 @@ const parse = (html) => new DOMParser().parseFromString(html, "text/html");
 export function mount(root) {
   for (const form of root.querySelectorAll("[data-decide]")) form.addEventListener("submit", send);
   for (const form of root.querySelectorAll("[data-once]")) form.addEventListener("submit", ({ submitter }) => setTimeout(() => busy(submitter)));
-  const doc = root.querySelector("[data-clamp]");
-  if (doc) fold(doc, root.querySelector("[data-more]"));
+  const doc = root.querySelector("[data-clamp]"), looks = root.querySelector("[data-looks]");
+  const foldOnce = () => { if (doc?.checkVisibility() && !doc.matches(".whole, .clamped")) fold(doc, root.querySelector("[data-more]")); };
+  if (looks) mountLooks(looks, foldOnce);
+  else foldOnce();
   const article = root.querySelector("[data-pause]");
   if (article) {
     words.restoreDraft(article);
@@ -59,10 +62,13 @@ export function mount(root) {
   dialog.querySelector("[data-back]").addEventListener("click", () => dialog.close());
 }
 
+const MOST = 0.5; // of the window; a higher bar stays where it stands
 /** What is scrolled to comes to lie above the bar, which stays at the bottom of the window. */
 const makeRoom = new ResizeObserver(([entry]) => {
   const target = /** @type {HTMLElement} */ (entry.target);
-  if (target.isConnected) document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
+  if (!target.isConnected) return;
+  document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
+  target.parentElement.classList.toggle("tall", target.offsetHeight > innerHeight * MOST);
 });
 
 /** How many lines one text has that the other has not, as `hitl.views.cards.typed` counts them. */
@@ -152,7 +158,7 @@ function mountRevision(button, textarea) {
   const set = (open) => { panel.classList.toggle("open", open); button.setAttribute("aria-expanded", String(open)); };
   button.setAttribute("role", "button");
   button.setAttribute("aria-controls", panel.id);
-  set(panel.classList.contains("open") || textarea.value !== "");
+  set(panel.classList.contains("open") || textarea.value !== "" || panel.querySelector(":checked") !== null);
   const toggle = (event) => {
     event.preventDefault();
     set(!panel.classList.contains("open"));
@@ -190,11 +196,12 @@ async function send(event) {
       form.reset(); // it is among the comments now
       if (form.closest(".at-line")) form.closest("details").open = false;
       words.saveDraft(article);
+      form.dispatchEvent(new Event("taken", { bubbles: true }));
     }
     answered = showAnswer(html, submitter);
     decided = answered && response.ok && response.redirected && form.matches("#answer, .sure, [data-confirm] form"); // a claim takes no words
     if (decided) words.dropDraft(pause);
-    if (decided) form.dispatchEvent(new Event("taken"));
+    if (decided) form.dispatchEvent(new Event("taken", { bubbles: true }));
   } catch { /* told below */ } finally {
     const found = decided ? unsaid : swapped;
     swapped = null;

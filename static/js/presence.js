@@ -20,6 +20,7 @@ export function start(openStream) {
     typedAt = Date.now();
     if (!writing) say();
   });
+  document.addEventListener("taken", () => { typedAt = 0; say(); }); // what was written is sent
 }
 
 /** Something changed, or there is another way to ask: ask anew. */

@@ -185,6 +185,7 @@ ADDRESSES: dict[str, Address] = {
     "notifications/": login("GET POST", body={"channel": "nothing"}),
     "notifications/mail": login("POST"),
     "keys": login("POST", body={"single_keys": "off"}),
+    "welcome": login("POST"),
     "notifications/chats": login("GET POST", body={"do": "code"}),
     f"notifications/{ENDPOINT}": own("POST", body={"do": "nothing"}),
     "l/<str:token>": Address("anybody", frozenset({"GET", "HEAD", "POST"})),

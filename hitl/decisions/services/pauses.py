@@ -26,7 +26,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed, StateTooLarge
-from hitl.decisions import answers, closing, step_up, visibility, voting
+from hitl.decisions import answers, closing, feedback, presence, step_up, visibility, voting
 from hitl.decisions.answers import Answer
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import (
@@ -47,7 +47,8 @@ from runs.models import Pause
 from runs.security import scopes
 from runs.services import PauseClosed, external_runs
 from runs.states import PauseStatus
-from runs.workflows.sequence import CANCEL
+from runs.workflows import Understood
+from runs.workflows.sequence import CANCEL, REVISE
 
 SURE = dt.timedelta(seconds=clock.TOLERANCE)
 """A deadline that lies further ahead has not passed by the database's clock either."""
@@ -105,6 +106,8 @@ class Judged:
     answer: Answer
     context: AnyReviewContext
     seat: Actor
+    understood: Understood | None = None
+    """Of the words that send it back, where its step says so beforehand."""
 
 
 def _take(given: Sequence[tuple[Answer, AnyReviewContext]]) -> list[Decision | Vote]:
@@ -126,6 +129,7 @@ def _judge(answer: Answer, context: AnyReviewContext) -> Judged:
     pause = context.pause
     _check_seen(pause, answer)
     answers.check_door(pause, answer)
+    words = answer.feedback
     answer = comments.along(pause, answer)
     answers.check_words(pause, answer)
     seat = context.seat_for(answer.action)
@@ -138,7 +142,9 @@ def _judge(answer: Answer, context: AnyReviewContext) -> Judged:
     answers.check_payload(pause, answer, asked=context.asked, by=context.by, votes=context.votes)
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
-    return Judged(pause, answer, context, seat)
+    alone = answer.action == REVISE and answer.comments_until is None
+    understood = feedback.check(pause, words) if alone else None
+    return Judged(pause, answer, context, seat, understood)
 
 
 def _prove(judged: Judged) -> Judged:
@@ -246,6 +252,7 @@ def _write(judged: Judged) -> Decision | Vote:
         vote, votes = voting.cast(pause, answer, by=by, seat=seat, seen=seen)
         if vote is not None and len(votes) < policy.quorum(pause):
             keyed.made(pause.shown_id)
+            presence.stop_writing(pause, by=by)
             return vote
         if vote is not None:
             answer = voting.together(pause, answer, votes)

@@ -22,7 +22,7 @@ from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
 from checkpoints.store.prepared_queries import Prepared
-from hitl.decisions import notifications, visibility
+from hitl.decisions import notifications, presence, visibility
 from hitl.decisions.answers import Answer
 from hitl.decisions.errors import AnswerInvalid, NotFound
 from hitl.decisions.reviewers import delegations, policy
@@ -204,6 +204,7 @@ def _add(
         **(about._asdict() if about is not None else {}),
     )
     keyed.made(comment.shown_id)
+    presence.stop_writing(pause, by=by)
     keyed.made(pause.shown_id)  # who sees it is told once more what was answered
     Mention.objects.bulk_create(
         Mention(comment=comment, person=person, asked=wanted)

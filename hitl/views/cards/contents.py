@@ -14,6 +14,7 @@ from checkpoints import store
 from checkpoints.database.people import User
 from checkpoints.models import Blob
 from hitl.decisions import revisions
+from hitl.decisions.feedback import FeedbackBox
 from hitl.decisions.talk import patches
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
@@ -93,14 +94,12 @@ def card_of(
         "edits": typed.edits_of(pause, form, inputs),
         **answered_of(standing, by=by, observer=observer),
         "form": form,
-        **_changes(pause),
+        **_changes(pause, by),
         "spent": revisions.spent(pause),
         "planned": revisions.planned(pause),
         "inputs": inputs or form_of(standing.asked, known=standing.known),
         "problem": problem or damage or gone,
         "patch": patch,
-        "leads": leads(pause),
-        "ends": ends(pause.run),
         "own_steps": _own_steps(pause),
         "others": [
             (other, whose(other.run), place_of(other)) for other in pauses if other.pk != pause.pk
@@ -120,15 +119,30 @@ def answered_of(standing: cards.Card, *, by: User, observer: bool) -> dict[str, 
         "talk": talk.of(pause, by, standing),
         "decide": decide_of(pause),
         "answers": _further(pause),
+        "feedback_box": FeedbackBox(pause),
+        "leads": leads(pause),
+        "ends": ends(pause.run),
         "whose": whose(pause.run),
         "cancel": cancel_of(pause, observer=observer),
     }
 
 
-def _changes(pause: Pause) -> dict[str, Any]:
-    """What this revision changed against the one before."""
-    before = revisions.earlier(pause) if pause.revision > 1 else None
-    return {"before": before, "changes": revisions.changes(before, pause) if before else []}
+def _changes(pause: Pause, by: User) -> dict[str, Any]:
+    """What this revision changed against the one that the person saw, or else the one before; and
+    what was asked for since. Who saw one is shown the changes first.
+    """
+    earlier = revisions.seen_or_earlier(pause, by) if pause.revision > 1 else None
+    if earlier is None:
+        return {"before": None, "changes": []}
+    before, seen = earlier
+    changes = revisions.changes(before, pause)
+    return {
+        "before": before,
+        "changes": changes,
+        "asked_for": revisions.asked_for(before, pause),
+        "seen": seen,
+        "opens_on_changes": seen and bool(changes),
+    }
 
 
 def name_of(pause: Pause) -> str:

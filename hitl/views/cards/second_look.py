@@ -23,12 +23,23 @@ from hitl.forms.tool_calls import CallsForm
 from hitl.views.cards import contents, typed
 from hitl.views.common import risk_words
 from runs.models import Pause
+from runs.workflows import Understood
 from runs.workflows.sequence import APPROVE
 from runs.workflows.tool_calls import APPROVE as CALLED
 from runs.workflows.tool_calls import EDIT, REJECT, RESPOND
 
 SURE = "sure"
 """The posted field that says that this page was seen."""
+
+
+@dataclass(frozen=True)
+class CallLook:
+    """A call as it would be made."""
+
+    tool: str
+    risk: str
+    arguments: list[tuple[str, str, str | None]]
+    """Name, value, and what stood there before where a person changed it."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,10 @@ class SecondLook:
     """What the question is called for who answers."""
     left: typed.Words = field(default_factory=list)
     """What the answer does not take along."""
+    calls: list[CallLook] = field(default_factory=list)
+    """The calls that would be made."""
+    understood: Understood | None = None
+    """Where the next step will not understand all words: what it will, and what not."""
 
 
 def was_seen(request: HttpRequest) -> bool:
@@ -72,7 +87,10 @@ def needed(
     goes_on = policy.approves(answer.action)
     high = goes_on and is_high(pause, answer.payload)
     left = typed.left_by(pause, form, inputs, judged.context.known, goes_on=goes_on)
-    if not high and not left:
+    understood = judged.understood
+    if understood is not None and not understood.not_understood:
+        understood = None
+    if not high and not left and understood is None:
         return None
     edits = typed.edits_of(pause, form, inputs) if goes_on else 0
     label = label_of(pause, answer.action)
@@ -84,10 +102,12 @@ def needed(
     if answer.edited_content is not None:
         happens.append(gettext("The next step gets the text as you edited it."))
     yes = _yes(label) if high else _without(label)
-    return SecondLook(pause, high, yes, happens, url, about(pause), left)
+    calls = _calls(inputs) if high and isinstance(inputs, CallsForm) else []
+    return SecondLook(pause, high, yes, happens, url, about(pause), left, calls, understood)
 
 
 def from_link(
+    judged: Judged,
     request: HttpRequest,
     pause: Pause,
     form: DecisionForm,
@@ -101,7 +121,11 @@ def from_link(
     action = form.cleaned_data["action"]
     left = typed.left_by(pause, form, inputs, pause.known, goes_on=policy.approves(action))
     yes = _without(label_of(pause, action))
-    return SecondLook(pause, False, yes, [], request.path, about, left) if left else None
+    said = judged.understood
+    understood = said if said is not None and said.not_understood else None
+    if not left and understood is None:
+        return None
+    return SecondLook(pause, False, yes, [], request.path, about, left, understood=understood)
 
 
 def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
@@ -155,6 +179,12 @@ def is_high(pause: Pause, payload: Any) -> bool:
         and given.get(call["id"], {}).get("decision") not in {REJECT, RESPOND}
         for call in pause.calls
     )
+
+
+def _calls(form: CallsForm) -> list[CallLook]:
+    """The calls that are made, with their arguments as they go out."""
+    made = [row for row in form.rows if row.decision not in {REJECT, RESPOND}]
+    return [CallLook(row.call["tool"], row.call["risk"], row.sent) for row in made]
 
 
 def _happens(pause: Pause, action: str, payload: Any) -> list[str]:

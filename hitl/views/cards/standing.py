@@ -185,11 +185,15 @@ class Card:
                     self.pause,
                     [name for name in stage.get("after", []) if standing[name] != "complete"],
                 ),
-                yours=self.stage == stage["name"],
+                yours=self.stage == stage["name"] and not self._voted_at(stage["name"]),
                 due=due.get(stage["name"]) if standing[stage["name"]] == "open" else None,
             )
             for stage in stages.of(self.pause.review)
         ]
+
+    def _voted_at(self, stage: str) -> bool:
+        seats = {self.standing.by.pk, *(seat.pk for seat in self.standing.seats)}
+        return any(vote.stage == stage and vote.seat_id in seats for vote in self.votes)
 
     @property
     def self_approval(self) -> bool:

@@ -36,7 +36,7 @@ def words_of(
     own = (
         [
             (gettext(REASON), form.typed_reason),
-            (gettext(WISH), form.typed_wish),
+            (gettext(WISH), form.whole_wish),
             (gettext(EDIT), form.edit_of(pause) or ""),
         ]
         if form is not None
@@ -78,7 +78,7 @@ def left_by(
     if action == REVISE and form.typed_wish.strip():
         left.append((gettext(REASON), form.typed_reason))
     if action != REVISE:
-        left.append((gettext(WISH), form.typed_wish))
+        left.append((gettext(WISH), form.whole_wish))
     if not goes_on:
         left.append((gettext(EDIT), form.edit_of(pause) or ""))
     left = [(label, text) for label, text in left if text.strip()]

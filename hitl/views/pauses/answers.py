@@ -17,6 +17,7 @@ from checkpoints import store
 from checkpoints.database import clock
 from hitl.decisions import answers, claims, services, step_up, voting
 from hitl.decisions.deadlines import changes
+from hitl.decisions.feedback import FeedbackBox
 from hitl.decisions.reviewers import policy, turns
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
@@ -52,7 +53,10 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     # a row more or less, or back from a second look: nothing is decided
     if "change" in request.POST:
         kept = _put_back(request.POST)
-        return show_again(request, pause, 200, form=DecisionForm(kept), inputs=form_of(pause, kept))
+        shown = DecisionForm(kept)
+        if kept["change"] == "read":
+            shown.understood = FeedbackBox(pause).read(shown.whole_wish)
+        return show_again(request, pause, 200, form=shown, inputs=form_of(pause, kept))
     inputs = form_of(pause, request.POST)
     if not form.is_valid():
         return show_again(

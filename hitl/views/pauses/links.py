@@ -166,8 +166,9 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
     view = pause if isinstance(by, User) else external_access.shown(pause, by.address)
     try:
         if not second_look.was_seen(request):
-            services.judge(pause.pk, answer, by=by)
-            if look := second_look.from_link(request, pause, form, inputs, about=view.question):
+            judged = services.judge(pause.pk, answer, by=by)
+            about = view.question
+            if look := second_look.from_link(judged, request, pause, form, inputs, about=about):
                 return _sealed(second_look.show(request, look), form=True)
         services.decide(pause.pk, answer, by=by)
     except services.AnswerInvalid as error:

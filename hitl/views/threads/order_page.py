@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from django.utils.translation import gettext
+
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services, undo, visibility
 from hitl.forms.pages import DecisionForm
+from hitl.models import Decision, name_of
 from hitl.rendering import links
 from hitl.rendering.paging import ListAddress
 from hitl.threads import why
@@ -24,6 +27,7 @@ from hitl.views.threads.timeline import TimelineRows, log_lines
 from runs import phases
 from runs.models import Run, WorkOrder
 from runs.services import priorities, resubmit, step_times
+from runs.workflows.sequence import CANCEL
 
 TERMINAL = {"completed", "failed"}
 
@@ -172,6 +176,7 @@ def _parts_of(
         "at_work": step_times.at_work(run),
         "undo": undoable,
         "why": why.of_order(order, by=by, now=now) if asks_nothing else None,
+        "ended_words": ended_words(order),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
         "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
@@ -183,6 +188,35 @@ def _parts_of(
         "earlier": earlier,
         "successor": successor,
     }
+
+
+def ended_words(order: WorkOrder) -> str:
+    """Who cancelled an order and where, or what nobody answered in time; "" of all else."""
+    run = order.latest_run
+    if run is None or order.standing not in {"cancelled", "expired"}:
+        return ""
+    place, waited = phases.stopped_at(order)
+    if order.standing == "expired":
+        return gettext("Nobody answered in time: it waited for %(place)s") % {"place": place}
+    who = _who_cancelled(run)
+    if waited:
+        return gettext("Cancelled by %(who)s while waiting for %(place)s") % {
+            "who": who,
+            "place": place,
+        }
+    return gettext("Cancelled by %(who)s at %(place)s") % {"who": who, "place": place}
+
+
+def _who_cancelled(run: Run) -> str:
+    decision = Decision.objects.select_related("decided_by").filter(pause__run=run).last()
+    if decision is not None and decision.action == CANCEL:
+        return decision.who
+    ends = Event.objects.filter(
+        thread=run.thread_id, run_id=run.pk, kind=EventKind.RUN_CANCELLED
+    ).order_by("-seq")
+    by = next((str(event.data.get("by") or "") for event in ends[:1]), "")
+    person = User.objects.filter(username=by).first()
+    return name_of(person) if person else by
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:

@@ -18,6 +18,7 @@ from checkpoints.models import Event, EventKind
 from checkpoints.text import dates, invisible
 from hitl.rendering import moments
 from hitl.rendering.events import event_words, is_imported, short_id, step_title
+from runs.states import PauseKind
 
 MINOR = frozenset(
     {
@@ -65,7 +66,10 @@ class TimelineRows:
         self._link = self._say(gettext_noop("Link to this event"))
 
     def html(self, events: Iterable[Event]) -> SafeString:
-        rows = [self._row(event) for event in events]
+        rows, later = [], None
+        for event in events:  # the newest first
+            rows.append(self._row(event, later))
+            later = event if event.kind in DONE_OR_ASKED else later
         return mark_safe("".join(rows))  # noqa: S308  # what others wrote is escaped in each part
 
     def _say(self, words: str) -> str:
@@ -73,11 +77,13 @@ class TimelineRows:
             self._words[words] = gettext(words)
         return self._words[words]
 
-    def _row(self, event: Event) -> str:
+    def _row(self, event: Event, later: Event | None) -> str:
         kind = event.kind
         data: Data = event.data if isinstance(event.data, dict) else {}
         if data.get("told_as"):
             return ""
+        if kind == EventKind.STEP_COMPLETED and _asks_for_data(data, later):
+            data = {**data, "asked": True}
         imported = is_imported(event)
         if imported:
             label = self._say(gettext_noop("Imported"))
@@ -116,7 +122,13 @@ class TimelineRows:
 
     def _step_completed(self, data: Data) -> str:
         waits = self._gathering and data.get("step") == self._gathering
-        words = gettext_noop("waits for its child runs") if waits else gettext_noop("finished")
+        words = (
+            gettext_noop("waits for its child runs")
+            if waits
+            else gettext_noop("asked for data")
+            if data.get("asked")
+            else gettext_noop("finished")
+        )
         return f"{_step(data)} {self._say(words)}"
 
     def _tool_call_started(self, data: Data) -> str:
@@ -174,6 +186,21 @@ class TimelineRows:
         if alone is not None:
             return self._say(alone) % {"by": invisible.html(data.get("by", ""))}
         return render_to_string("hitl/pauses/_pause_updated.html", {"data": data})
+
+
+DONE_OR_ASKED = frozenset(
+    {
+        EventKind.STEP_COMPLETED.value,
+        EventKind.APPROVAL_REQUESTED.value,
+        EventKind.AWAIT_HUMAN_INPUT.value,
+    }
+)
+
+
+def _asks_for_data(done: Data, later: Event | None) -> bool:
+    """Whether what a step ended with is a question for data: what is filled in ends it."""
+    asked: Data = later.data if later is not None and isinstance(later.data, dict) else {}
+    return asked.get("kind") == PauseKind.INPUT and asked.get("step") == done.get("step")
 
 
 DONE_BY = {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 
+from checkpoints.database import clock
 from hitl.decisions import revisions, services
 from hitl.decisions.services import Answer
-from hitl.models import Via
+from hitl.models import Comment, Via
 from runs.workflows import Go, Report
 from tests.conftest import drive, pause_of
 from tests.databases.whole import rows
+from tests.doors.html import fold
 from tests.doors.rest import problem
 from tests.hitl.views.order_pages import text
 from tests.worlds.scripted_step import order_that as order_that
@@ -32,6 +35,29 @@ def test_the_card_shows_what_changed_since_the_revision_before(page, revised):
     assert "Changed since revision 2" in shown
     assert "<ins>much" in shown
     assert "&lt;b" in shown
+
+
+def test_who_saw_an_earlier_revision_is_shown_what_changed_and_what_they_asked_for(
+    page, revised, ana
+):
+    """Issue 36: the second look began like the first."""
+    shown = fold(text(page.get(f"/work-orders/{revised.shown_id}/")))
+    assert '<section class="look changed first" id="look-changed"' in shown
+    assert "Changed since revision 2, which you saw" in shown
+    assert "<b>You asked at revision 2:</b>" in shown and "much shorter" in shown
+
+
+def test_who_saw_none_is_shown_the_text_and_who_saw_the_first_all_since(page, revised, ana, ben):
+    other = Client()
+    other.force_login(ben)
+    shown = fold(text(other.get(f"/work-orders/{revised.shown_id}/")))
+    assert '<section class="look plan first" id="look-plan"' in shown
+    assert "Ana Ruiz asked at revision 2:" in shown and "which you saw" not in shown
+    first = revisions.earlier(pause_of(revised), 1)
+    Comment.objects.create(pause=first, author=ben, by_name="Ben", text="Hm.", made_at=clock.now())
+    shown = fold(text(other.get(f"/work-orders/{revised.shown_id}/")))
+    assert "Changed since revision 1, which you saw" in shown
+    assert "Ana Ruiz asked at revision 1:" in shown and "Ana Ruiz asked at revision 2:" in shown
 
 
 def test_the_first_revision_has_nothing_to_compare(page, paused):

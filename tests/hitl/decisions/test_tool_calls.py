@@ -8,6 +8,7 @@ import pytest
 
 from hitl.decisions import services
 from hitl.decisions.services import Answer
+from hitl.forms.tool_calls import CallRow
 from hitl.ledger import evidence
 from hitl.models import Decision, Via
 from runs import services as runs
@@ -20,7 +21,7 @@ from runs.workflows.base import Ask, Done, Report
 from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, fresh, pause_of, state_at_head
-from tests.doors.html import fold
+from tests.doors.html import fold, join
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
@@ -294,6 +295,36 @@ def test_the_card_has_a_choice_per_call_and_keeps_what_was_typed(waiting, ana, p
     assert answered.status_code == 302
     assert Decision.objects.get().payload == ANSWER
     assert fresh(waiting).status == "pending"
+
+
+def test_the_second_look_repeats_each_call_with_its_arguments_and_what_was_changed(waiting, page):
+    """Issue 36: it named the tools alone."""
+    typed = {
+        "action": "answer",
+        "call.0.decision": "edit",
+        "call.0.edit.0": "Hello",
+        "call.1.decision": "approve",
+        "call.2.decision": "approve",
+    }
+    answered = page.post(f"/pauses/{pause_of(waiting).shown_id}/decide", typed)
+    shown = join(answered.content.decode())
+    assert answered.status_code == 200 and "<code>drop_table</code>" in shown
+    assert "<dt>name</dt><dd>orders</dd>" in shown and "<dt>cascade</dt><dd>true</dd>" in shown
+    assert "<dt>subject</dt><dd><del>Hi</del><ins>Hello</ins></dd>" in shown
+    assert "<dt>to</dt><dd>ana@example.org</dd>" in shown
+
+
+def test_whom_and_how_much_come_first_and_stand_there_of_any_number_of_arguments():
+    many = {f"note{number}": "x" for number in range(200)}
+    call = {"arguments": {"subject": "Hi", "payment": {"iban": "DE1", "amount": 5}}, "editable": []}
+    row = CallRow(call=call, name="call.0")
+    assert row.shown == [
+        ("payment.iban", "DE1", True),
+        ("payment.amount", "5", True),
+        ("subject", "Hi", False),
+    ]
+    row = CallRow(call={"arguments": {**many, "to": "ana"}, "editable": []}, name="call.0")
+    assert (row.shown, row.fields) == ([("to", "ana", True)], [])
 
 
 def test_an_edit_that_was_typed_beside_approve_is_not_dropped_silently(waiting, page):

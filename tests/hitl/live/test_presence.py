@@ -18,6 +18,7 @@ from checkpoints.events import live
 from checkpoints.models import Event
 from hitl.decisions import presence, services
 from hitl.decisions.services import Answer
+from hitl.decisions.talk import comments
 from hitl.live.hub import Hub
 from hitl.live.topics import NewestNumbers, Topic
 from hitl.models import Presence, Via
@@ -43,6 +44,13 @@ class TestRows:
             {"name": "Ana Ruiz", "writing": False}
         ]
         assert presence.look(pause.pk, by=ana, now=NOW) == [{"name": "Ben", "writing": True}]
+
+    def test_what_was_sent_is_not_being_written_any_more(self, paused, ana, ben):
+        """Issue 36: "Ana is writing" stood there after she had sent it."""
+        pause = pause_of(paused)
+        presence.note(pause.pk, by=ana, writing=True, now=NOW)
+        comments.add(pause.pk, "Sent.", by=ana)
+        assert presence.look(pause.pk, by=ben, now=NOW) == [{"name": "Ana Ruiz", "writing": False}]
 
     def test_it_ends_by_itself_and_the_sweep_drops_it(self, paused, ana, ben):
         """A browser that was closed says nothing more."""

@@ -36,7 +36,7 @@ def test_a_workflow_asks_is_sent_back_approved_and_done():
     """17-3: before, only the product's own tests could run a workflow."""
     run = play(REFUND, input={"amount": 200}, request="a refund")
     assert (run.question.title, run.question.content) == (
-        "Approve Price?",
+        "Approve the result of “Price”?",
         "# 200 EUR",
     )
     assert run.question.answers == ["approve", "revise", "cancel"]

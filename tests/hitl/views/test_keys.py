@@ -58,3 +58,26 @@ def test_the_choice_comes_with_the_account_and_costs_no_query(django_assert_max_
     with django_assert_max_num_queries(60) as asked:
         client.get("/threads/")
     assert not [one for one in asked if one["sql"].startswith('SELECT "hitl_preference"')]
+
+
+def test_what_has_a_key_says_so_and_only_where_single_keys_act(page, paused):
+    """Axe names controls by their keys; who switched single keys off is told of none."""
+    place = f"/work-orders/{paused.shown_id}/"
+    shown = page.get(place).content.decode()
+    for key in ("A", "R", "X", "Control+Enter", "Control+K", "?"):
+        assert f'aria-keyshortcuts="{key}"' in shown, key
+    assert '<a class="skip" href="#decision">' in shown and 'id="decision"' in shown
+    page.post("/keys", {"single_keys": "off"})
+    shown = page.get(place).content.decode()
+    assert 'aria-keyshortcuts="A"' not in shown and 'aria-keyshortcuts="Control+K"' in shown
+
+
+def test_the_lines_for_newcomers_stay_closed_for_who_closed_them():
+    ada, ben = person("ada"), person("ben")
+    browser = browser_of(ada)
+    assert "Here work waits for people" in browser.get("/").content.decode()
+    assert browser.get("/welcome").status_code == 405
+    assert browser.post("/welcome")["Location"] == "/"
+    assert "Here work waits for people" not in browser.get("/").content.decode()
+    browser.force_login(ben)
+    assert "Here work waits for people" in browser.get("/").content.decode()

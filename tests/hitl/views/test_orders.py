@@ -316,6 +316,7 @@ def test_a_cancelled_order_shows_that_it_was_cancelled_and_why(page, api, ana, p
     told = api(ana).get(f"/api/v1/work-orders/{paused.shown_id}").json()
     assert told["status"] == "failed"
     assert "Cancelled by user at planning phase" in shown
+    assert "Cancelled by Ana Ruiz while waiting for Plan Approval" in shown
     assert page.post(url(paused, "cancel")).status_code == 409
 
 

@@ -39,7 +39,7 @@ def asked(order_that: Callable[..., WorkOrder]) -> Asked:
         report = Report(content="Changed.", patch=patch)
 
         def step(state: Any, context: Any) -> Ask:
-            return Ask(question="Fine?", actions={"approve": "finish"}, report=report)
+            return Ask(question="Fine?", answers={"approve": "finish"}, report=report)
 
         return pause_of(drive(order_that(step)))
 

@@ -189,7 +189,7 @@ def test_it_is_tried_again_as_its_use_says(script):
     ("answer", "code"),
     [
         (
-            Ask(question="Really?", actions={"approve": ""}, report=Report(content="?")),
+            Ask(question="Really?", answers={"approve": ""}, report=Report(content="?")),
             "ending_may_not_wait",
         ),
         (Sleep(for_=HOUR), "sleep_misplaced"),

@@ -188,7 +188,7 @@ def test_a_question_of_the_step_that_nobody_can_approve_does_not_stand_for_its_r
 
     script(draft=back)
     run = play(flow(pause_after=True)).answer()
-    assert (run.question.title, PAID) == ("Approve Draft?", [])
+    assert (run.question.title, PAID) == ("Approve the result of “Draft”?", [])
 
 
 PASSING = "the amount is under 200"

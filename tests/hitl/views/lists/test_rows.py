@@ -95,10 +95,10 @@ def test_a_row_says_what_is_decided(order_that, page):
 @pytest.mark.parametrize(
     ("options", "report", "question", "says"),
     [
-        ({}, {}, "Approve Anything?", "It is fine."),
+        ({}, {}, "Approve the result of “Anything”?", "It is fine."),
         ({}, {"title": "Refund Ana?"}, "Refund Ana?", "It is fine."),
         ({"question": "Sure?"}, {"title": "Refund Ana?"}, "Sure?", "It is fine."),
-        ({}, {"summary": "120 EUR,  today"}, "Approve Anything?", "120 EUR, today"),
+        ({}, {"summary": "120 EUR,  today"}, "Approve the result of “Anything”?", "120 EUR, today"),
     ],
 )
 def test_the_template_names_the_question_before_the_report_does(
