@@ -92,6 +92,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/changes", contents.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", contents.pause_patch, name="pause_patch"),
     path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
+    path("uploads/<upl:upload_id>", artifacts.upload, name="upload"),
     path("l/<str:token>", links.link, name="link"),
     path("templates/", templates.template_list, name="templates"),
     path("templates/new", editor.new, name="template_new"),

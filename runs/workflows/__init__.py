@@ -17,6 +17,7 @@ from runs.workflows import (
     timing,
     tool_calls,
 )
+from runs.workflows.attachments import File
 from runs.workflows.base import (
     Approval,
     Ask,
@@ -121,6 +122,7 @@ __all__ = [
     "DeliveryPolicy",
     "Done",
     "FailurePolicy",
+    "File",
     "Gather",
     "GiveCredential",
     "Go",
