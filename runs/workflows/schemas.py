@@ -589,6 +589,8 @@ def _missing_name(error: ValidationError) -> str:
 
 def _words_of(error: ValidationError) -> str:
     rule: Any = error.validator_value
+    if not isinstance(error.validator, str):  # the schema `false`
+        return "This was not asked for. Leave it out."
     match error.validator:
         case "required":
             return "This is needed."
@@ -651,8 +653,6 @@ def _words_of(error: ValidationError) -> str:
             return f"May have up to {rule} {'field' if rule == 1 else 'fields'}."
         case "not":
             return "This value is not allowed here."
-        case None:  # the schema `false`
-            return "This was not asked for. Leave it out."
     return f"{library_message(error)}."
 
 
