@@ -35,6 +35,7 @@ def register() -> None:
         "dlv",
         "trn",
         "art",
+        "upl",
         "sch",
         "occ",
         "ist",

@@ -25,7 +25,7 @@ from hitl.models.outbound import Delivery
 from hitl.outbound import accounts, sending
 from hitl.wait_gate import early_answers
 from runs.engine.workers.shutdown import stopping
-from runs.models import Pause
+from runs.models import Pause, uploads
 from runs.rounds import Round
 
 logger = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ def _news() -> Iterator[QuerySet[Any]]:
     yield idempotency.old()
     yield Delivery.objects.due(now=clock.FromNow())
     yield accounts.old()
+    yield uploads.old()
 
 
 @shared_task(base=Round, ignore_result=True, due=staticmethod(_news))
@@ -94,6 +95,8 @@ def announce() -> None:
             idempotency.drop_old()
         with RoundItem(logger, "account mails"):
             accounts.drop_old()
+        with RoundItem(logger, "uploads"):
+            uploads.drop_old()
     if Delivery.objects.due(now=clock.now()).exists():
         deliver.delay()
 

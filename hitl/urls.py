@@ -95,6 +95,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/files", patches.pause_files, name="pause_files"),
     path("pauses/<pse:pause_id>/look", patches.pause_look, name="pause_look"),
     path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
+    path("uploads/<upl:upload_id>", artifacts.upload, name="upload"),
     path("l/<str:token>", links.link, name="link"),
     path("templates/", templates.template_list, name="templates"),
     path("templates/new", editor.new, name="template_new"),

@@ -422,7 +422,11 @@ SPECTACULAR_SETTINGS = {
     "Each response has `X-Trace-Id`: the run's id where the request is about a run.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
-    "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.threads.export.DocumentParser"],
+    "PARSER_WHITELIST": [
+        "hitl.http.incoming.JsonParser",
+        "hitl.api.threads.export.DocumentParser",
+        "rest_framework.parsers.MultiPartParser",
+    ],
     "ENUM_NAME_OVERRIDES": enums.NAMES,
     "ENFORCE_NON_BLANK_FIELDS": True,
     "COMPONENT_SPLIT_PATCH": False,  # the serializer itself says which fields a PATCH needs

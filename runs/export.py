@@ -75,6 +75,8 @@ RUN_ROW = record(
     },
     optional=("parent", "child_name", "optional", "imported"),
 )
+FILE = ("media", "filename")
+"""Of a file that somebody handed in."""
 ARTIFACT_ROW = record(
     {
         "id": shown("art"),
@@ -93,9 +95,12 @@ ARTIFACT_ROW = record(
             "description": "Bytes as the step gave it.",
         },
         "cut": {"type": "boolean", "description": "Its middle is left out."},
+        "media": {**text(100), "description": "Of a file that somebody handed in."},
+        "filename": text(200),
         "created_at": TIME,
         "dropped_at": TIME_OR_NULL,
     },
+    optional=FILE,
     oneOf=[
         {"properties": {"digest": DIGEST, "dropped_at": {"type": "null"}}},
         {"properties": {"digest": {"const": ""}, "dropped_at": {"type": "string"}}},
@@ -303,8 +308,12 @@ def artifacts(thread: Thread, *, root: bool) -> list[Document]:
     return [_artifact(row) for row in Artifact.objects.filter(thread=thread).order_by("pk")]
 
 
+ONE = ("run_id", "step", "loop_num", "name", "media")
+"""What names one artifact."""
+
+
 def _check_artifacts(rows: Sequence[Document]) -> None:
-    executions = {(row["run_id"], row["step"], row["loop_num"], row["name"]) for row in rows}
+    executions = {tuple(row.get(name, "") for name in ONE) for row in rows}
     if len(executions) < len(rows):
         raise ImportRefused(
             "duplicate_id", "artifacts: one of an execution is given more than once."
@@ -316,6 +325,7 @@ def _artifact(one: Artifact) -> Document:
         "id": one.shown_id,
         "run_id": ids.show(Run.PREFIX, one.run_key),
         **{name: getattr(one, name) for name in ARTIFACT},
+        **({name: getattr(one, name) for name in FILE} if one.media else {}),
         "created_at": one.created_at.isoformat(),
         "dropped_at": one.dropped_at.isoformat() if one.dropped_at else None,
     }
@@ -338,6 +348,7 @@ def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
                 thread=loaded.thread,
                 **run,
                 **{name: artifact[name] for name in ARTIFACT},
+                **{name: artifact.get(name, "") for name in FILE},
                 created_at=time_of(artifact["created_at"]),
                 dropped_at=time_of(artifact["dropped_at"]) if artifact["dropped_at"] else None,
             )

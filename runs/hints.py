@@ -1,6 +1,7 @@
 """Tells whoever watches open questions that one of them came, went or changed.
 
-A hint says no more than that: what changed is read from the rows.
+A hint says no more than that: what changed is read from the rows. Only how far a step is, which is
+told every second, comes with its hint.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ PAUSES = "pauses"
 """The channel group that hears of every change to a question."""
 PAUSES_CHANGED = "pauses.hint"
 """The type of the message."""
+
+PROGRESS = "progress"
+"""What watchers of a thread are told of beside its log: how far its run's step is."""
 
 
 def pauses_changed_on_commit() -> None:

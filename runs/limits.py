@@ -11,7 +11,13 @@ from __future__ import annotations
 BODY_BYTES = 2_500_000
 """Body of a request, unless its address says otherwise."""
 ORDER_BYTES = 8_000_000
-"""Body of a request that orders work: an invoice of 5 MB in base64, and what stands around it."""
+"""Body of a request that orders work or answers a question: a file of 5 MB in base64, and what
+stands around it.
+"""
+FILE_BYTES = 5_000_000
+"""A file that comes with an order or an answer."""
+UPLOADS = 20
+"""Files that one person has uploaded and not sent yet; the oldest go first."""
 EVENT_BYTES = 1_048_576
 """Body of a request that opens a wait, or answers one from outside."""
 MAIL_BYTES = 2_000_000

@@ -63,9 +63,11 @@ def hint_on_commit(
     send_on_commit(group(thread_id), message)
 
 
-def side_hint_on_commit(thread_id: uuid.UUID, topic: str) -> None:
+def side_hint_on_commit(
+    thread_id: uuid.UUID, topic: str, said: Mapping[str, Any] | None = None
+) -> None:
     """Tell a thread's watchers, once the open transaction commits, that something beside its log
-    changed: `topic` names what, in the words of who sends it. No event.
+    changed: `topic` names what, in the words of who sends it, `said` how it is now. No event.
     """
     message = {
         "type": "thread.hint",
@@ -73,6 +75,7 @@ def side_hint_on_commit(thread_id: uuid.UUID, topic: str) -> None:
         "seq": 0,
         "events": [],
         "topics": [topic],
+        **({"said": {topic: said}} if said is not None else {}),
     }
     send_on_commit(group(thread_id), message)
 
@@ -106,7 +109,9 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     if "seq" not in one:
         return other
     topics = sorted({*one.get("topics", ()), *other.get("topics", ())})
-    beside = {"topics": topics} if topics else {}
+    beside: dict[str, Any] = {"topics": topics} if topics else {}
+    if said := {**one.get("said", {}), **other.get("said", {})}:
+        beside["said"] = said
     if not (one["seq"] and other["seq"]):  # one says nothing of the log
         return {**max(one, other, key=lambda hint: int(hint["seq"])), **beside}
     first, last = (one, other) if one["seq"] <= other["seq"] else (other, one)

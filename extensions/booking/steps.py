@@ -67,7 +67,7 @@ from runs.workflows import (
     step,
     timing,
 )
-from runs.workflows.attachments import KEY, bytes_of, schema_of
+from runs.workflows.attachments import KEY, schema_of
 from runs.workflows.external_reviewers import ADDRESS, is_address
 from runs.workflows.text import count
 
@@ -111,7 +111,7 @@ def extract(state: State, context: Context) -> Outcome:
             "The order brought no invoice along. Make a new one with a file.", code="no_file"
         )
     try:
-        invoice = read_invoice(bytes_of(file))
+        invoice = read_invoice(context.content_of(file))
     except InvoiceUnreadable as error:
         raise StepFailed(f"{file['name']}: {error}", code=error.code) from error
     context.log(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 from uuid import UUID
 
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
@@ -15,6 +17,7 @@ from rest_framework.views import APIView
 from checkpoints import ids, store
 from checkpoints.models import Blob, Thread
 from hitl.api.threads.threads import thread_of
+from hitl.rendering import files
 from runs.api.fields import TellsQuickly
 from runs.api.paging import Paged
 from runs.api.requests import user_of
@@ -24,7 +27,9 @@ from runs.security import scopes
 
 
 class ArtifactOut(TellsQuickly, serializers.ModelSerializer[Artifact]):
-    """A text that a step kept, such as an agent's prompt and output."""
+    """A text that a step kept, such as an agent's prompt and output; or a file that somebody handed
+    in.
+    """
 
     id = serializers.CharField(source="shown_id", help_text="art_…")
     run_id = serializers.SerializerMethodField(
@@ -45,6 +50,8 @@ class ArtifactOut(TellsQuickly, serializers.ModelSerializer[Artifact]):
             "step",
             "loop_num",
             "name",
+            "media",
+            "filename",
             "size",
             "cut",
             "digest",
@@ -59,7 +66,7 @@ class ArtifactOut(TellsQuickly, serializers.ModelSerializer[Artifact]):
 
 class ArtifactWhole(ArtifactOut):
     content = serializers.SerializerMethodField(
-        help_text="The text; of a longer one beginning and end."
+        help_text="The text; of a longer one beginning and end. Empty of a file: see its content."
     )
 
     class Meta(ArtifactOut.Meta):
@@ -67,10 +74,30 @@ class ArtifactWhole(ArtifactOut):
 
     @extend_schema_field(serializers.CharField())
     def get_content(self, artifact: Artifact) -> str:
-        try:
-            return store.get_blob(artifact.digest).decode("utf-8", "replace")
-        except Blob.DoesNotExist as error:
-            raise NotFound("The text of this artifact is not there any more.") from error
+        return "" if artifact.media else _bytes_of(artifact).decode("utf-8", "replace")
+
+
+def _bytes_of(artifact: Artifact) -> bytes:
+    try:
+        return store.get_blob(artifact.digest)
+    except Blob.DoesNotExist as error:
+        raise NotFound("The text of this artifact is not there any more.") from error
+
+
+def _find(artifact_id: UUID, request: Request) -> Artifact:
+    """Raises NotFound, and ArtifactDropped where it lost its text."""
+    rows = Artifact.objects.filter(
+        thread__in=Thread.objects.visible_to(user_of(request))
+    ).select_related("thread")
+    artifact = rows.filter(pk=artifact_id).first()
+    if artifact is None:
+        raise NotFound("There is no such artifact.")
+    if artifact.dropped_at:
+        raise ArtifactDropped(
+            f"The text was dropped at {artifact.dropped_at.isoformat(timespec='seconds')}: "
+            "it was older than what is kept."
+        )
+    return artifact
 
 
 class WorkOrderArtifacts(Paged):
@@ -117,15 +144,19 @@ class ArtifactDetail(APIView):
         ),
     )
     def get(self, request: Request, artifact_id: UUID) -> Response:
-        rows = Artifact.objects.filter(
-            thread__in=Thread.objects.visible_to(user_of(request))
-        ).select_related("thread")
-        artifact = rows.filter(pk=artifact_id).first()
-        if artifact is None:
-            raise NotFound("There is no such artifact.")
-        if artifact.dropped_at:
-            raise ArtifactDropped(
-                f"The text was dropped at {artifact.dropped_at.isoformat(timespec='seconds')}: "
-                "it was older than what is kept."
-            )
-        return Response(ArtifactWhole(artifact).data)
+        return Response(ArtifactWhole(_find(artifact_id, request)).data)
+
+
+class ArtifactContent(APIView):
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="get_artifact_content",
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        summary="Read the bytes of a text or a file that a run has",
+        description="As an attachment, under the name that it came with. 410 as there.",
+    )
+    def get(self, request: Request, artifact_id: UUID) -> HttpResponse:
+        artifact = _find(artifact_id, request)
+        name = artifact.filename or f"{artifact.shown_id}.txt"
+        return files.as_download(_bytes_of(artifact), name, artifact.media)

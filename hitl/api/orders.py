@@ -27,6 +27,7 @@ from hitl.api.query import asked_by, pages_of, parameters_of
 from hitl.decisions import services
 from hitl.find.orders import ORDERS
 from hitl.http import tracing
+from hitl.http.incoming import WITH_FILES
 from hitl.models import Via, Vote
 from hitl.rendering.diagrams import times
 from hitl.threads import time_spent
@@ -57,6 +58,7 @@ class WorkOrders(Paged):
     may_read = scopes.ASKS
     may_act = scopes.ASKS
     body_limit = "ORDER_BYTES"
+    parser_classes = WITH_FILES
 
     @extend_schema(
         operation_id="list_work_orders",
@@ -220,6 +222,8 @@ class Resume(APIView):
     """Answer the work order's open question."""
 
     may_act = scopes.ANSWERS
+    body_limit = "ORDER_BYTES"
+    parser_classes = WITH_FILES
 
     @extend_schema(
         operation_id="resume_work_order",

@@ -37,6 +37,7 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/suspend", orders.Suspend.as_view()),
     path("work-orders/<wo:order_id>/artifacts", artifacts.WorkOrderArtifacts.as_view()),
     path("artifacts/<art:artifact_id>", artifacts.ArtifactDetail.as_view()),
+    path("artifacts/<art:artifact_id>/content", artifacts.ArtifactContent.as_view()),
     path("threads", threads.Threads.as_view()),
     path("threads/import", export.ThreadImport.as_view()),
     path("threads/<thr:thread_id>/export", export.ThreadExport.as_view()),

@@ -19,6 +19,7 @@ from checkpoints.state import codec, redaction
 from hitl.decisions import notifications, tool_calls
 from hitl.decisions.errors import AnswerInvalid
 from hitl.decisions.reviewers import policy, turns
+from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor
 from hitl.identity.factors import Factor
 from hitl.models import Via, Vote
@@ -27,8 +28,8 @@ from runs import keyed
 from runs import services as runs
 from runs.definitions import loading
 from runs.models import Pause
-from runs.services import external_runs
-from runs.workflows import owned, refusals, registry, schemas
+from runs.services import external_runs, uploads
+from runs.workflows import attachments, owned, refusals, registry, schemas
 from runs.workflows.base.typed import faults, faults_of_parts
 from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -85,6 +86,8 @@ class Answer:
     so.
     """
 
+    files: Sequence[uploads.Brought] = ()
+    """What came along with the payload, which names each; `services.decide` alone says so."""
     factor: Factor | None = None
     """The second factor by which it is given; `services.decide` alone says so."""
 
@@ -254,14 +257,33 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
     return replace(answer, edited_content=None if text == pause.content.strip("\n") else text)
 
 
+def with_files(asked: Pause, answer: Answer, *, by: Actor) -> tuple[Answer, dict[str, list[str]]]:
+    """Give the answer with each file of its data as it is kept, and what is wrong with those that
+    cannot be taken: dotted path → sentences.
+    """
+    if answer.payload is None or not attachments.asked_in(asked.required_inputs):
+        return answer, {}
+    owner = by.address if isinstance(by, Outsider) else by
+    desk = uploads.Desk(owner=owner, thread=asked.run.thread)
+    payload, faults = uploads.take_in(asked.required_inputs, answer.payload, desk)
+    return replace(answer, payload=payload, files=tuple(desk.brought)), faults
+
+
 def check_payload(
-    pause: Pause, answer: Answer, *, asked: Pause, by: Actor, votes: Sequence[Vote]
+    pause: Pause,
+    answer: Answer,
+    *,
+    asked: Pause,
+    by: Actor,
+    votes: Sequence[Vote],
+    bad_files: Mapping[str, list[str]],
 ) -> None:
     """Raise AnswerInvalid where the data that comes with an answer is not what is asked for.
 
     Args:
         asked: the question as whoever answers is asked it (`ReviewContextBase.asked`).
         votes: those that were given before.
+        bad_files: as `with_files` gives it.
     """
     action, payload = answer.action, answer.payload
     wanted = asked.wants_data(action)
@@ -277,7 +299,15 @@ def check_payload(
         )
     if not wanted:
         return
-    errors = schemas.answer_faults(asked.required_inputs, {} if payload is None else payload)
+    errors = schemas.answer_faults(
+        attachments.as_kept(asked.required_inputs), {} if payload is None else payload
+    )
+    # what is wrong inside a file that was not taken says less
+    errors = {
+        field: texts
+        for field, texts in errors.items()
+        if not any(field == bad or field.startswith(f"{bad}.") for bad in bad_files)
+    } | bad_files
     if not errors and codec.holds_unreadable(payload):
         errors = {
             "": [
@@ -334,9 +364,8 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) ->
 
     A question closed meanwhile stays so.
     """
-    refined = " ".join(
-        f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts
-    )[:REFINED]
+    titles = {schemas.titled(pause.required_inputs, field): errors[field] for field in errors}
+    refined = refusals.as_text(titles)[:REFINED]
     keyed.made(pause.shown_id)
     if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=refined):
         pause.refresh_from_db(fields=["attempts", "refined"])

@@ -17,10 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django.template.defaultfilters import filesizeformat
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
 from hitl.forms.kinds import (
+    KeptFile,
     Kind,
     Option,
     escaped,
@@ -28,11 +30,11 @@ from hitl.forms.kinds import (
     kind_of,
     options_of,
     same,
-    types_of,
+    takes_null,
     words,
 )
 from hitl.forms.texts import NotAsTyped, as_sent, read, shown
-from runs.workflows import schemas
+from runs.workflows import attachments, schemas
 
 PREFIX = "input"
 OTHER = "~other"
@@ -40,11 +42,28 @@ OTHER = "~other"
 
 No schema's own option is posted so: `~` is written `~0`.
 """
+BLANK = "~n"
+"""Stands for the number of a row in the names of a row's fields before it has one."""
 MANY = 8
 """Parts of one group that are shown at once; more are folded away."""
 RADIOS = 6
 """Up to so many options are shown at once; more make a list to choose from."""
 ROWS = 200
+COLUMNS = 8
+CELLS = {
+    "text",
+    "long",
+    "whole",
+    "number",
+    "check",
+    "one",
+    "date",
+    "time",
+    "moment",
+    "fixed",
+    "file",
+}
+"""Kinds of fields that a cell of a table holds."""
 HELD = {
     "number": re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
     "date": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
@@ -85,6 +104,12 @@ class FormField:
     """What stands for no answer in a list to choose from; "" where a question is answered, whose
     few options are shown at once.
     """
+    kept: KeptFile | None = None
+    """Of a file: the one that the form has already."""
+    blank: FormField | None = None
+    """Of a list: a row with nothing in it."""
+    within: str = ""
+    """What the row that it stands in is called; "" outside of lists."""
 
     @property
     def id(self) -> str:
@@ -109,21 +134,52 @@ class FormField:
         return "" if self.control == "text" else steps.get(self.kind, "")
 
     @property
+    def takes(self) -> str:
+        """What a file may be, for people who choose one."""
+        return filesizeformat(attachments.MAX_BYTES)
+
+    @property
     def nullable(self) -> bool:
         """Whether no answer is an answer, too."""
-        return "null" in types_of(self.schema)
+        return takes_null(self.schema)
 
     @property
     def radios(self) -> bool:
-        return len(self.options) <= RADIOS and not self.unsaid
+        return len(self.options) <= RADIOS and not self.unsaid and not self.within
+
+    @property
+    def columns(self) -> list[FormField]:
+        """Of a list: the columns of the table that shows it; none where its rows are no objects of
+        a few plain fields.
+        """
+        parts = self.blank.parts if self.blank is not None else []
+        plain = len(parts) <= COLUMNS and all(part.kind in CELLS for part in parts)
+        return parts if plain else []
+
+    @property
+    def title(self) -> str:
+        """What it is called where it stands by itself, such as in a list of what is wrong."""
+        return (
+            f"{self.within}, {self.label}"
+            if self.within and self.label
+            else self.within or (self.label or self.path)
+        )
+
+    @property
+    def least(self) -> int:
+        return min(ROWS, int(self.schema.get("minItems", 0)))
+
+    @property
+    def most(self) -> int:
+        return min(ROWS, int(self.schema.get("maxItems", ROWS)))
 
     @property
     def may_grow(self) -> bool:
-        return len(self.parts) < min(ROWS, int(self.schema.get("maxItems", ROWS)))
+        return len(self.parts) < self.most
 
     @property
     def may_shrink(self) -> bool:
-        return len(self.parts) > int(self.schema.get("minItems", 0))
+        return len(self.parts) > self.least
 
     @property
     def folded(self) -> bool:
@@ -194,26 +250,36 @@ class SchemaForm:
                 left += texts
         return left
 
+    @property
+    def is_multipart(self) -> bool:
+        """Whether a file may come with it."""
+        return attachments.asked_in(self.root.schema)
+
+    @property
+    def problems_told(self) -> list[tuple[str, str, str]]:
+        """What is wrong, in the order of the fields: id of the field, its title, and the words."""
+        return [
+            (entry.id, entry.title, text) for entry in self.root.each() for text in entry.errors
+        ]
+
     def mark_first(self) -> bool:
         """Let the first field that is wrong say so; tells whether one is.
 
         Of a group or a list it is the first field inside.
         """
         wrong = next((entry for entry in self.root.each() if entry.errors), None)
-        at = (
-            next(
-                (entry for entry in wrong.each() if entry.kind not in {"group", "rows", "fixed"}),
-                None,
-            )
-            if wrong is not None
-            else None
-        )
-        if at is not None:
-            at.first = True
-        return at is not None
+        return wrong is not None and _look_at(wrong)
 
     def _made(
-        self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool
+        self,
+        schema: Any,
+        name: str,
+        path: str,
+        initial: Any,
+        *,
+        label: str,
+        required: bool,
+        within: str = "",
     ) -> tuple[FormField, Any]:
         """A field and what it stands for, ABSENT where it was left empty."""
         flat = flatten(schema)
@@ -227,6 +293,7 @@ class SchemaForm:
             required=required,
             schema=flat,
             unsaid=self.unsaid,
+            within=within,
         )
         if initial is ABSENT and "default" in flat:
             initial = flat["default"]
@@ -239,6 +306,8 @@ class SchemaForm:
             return made, flat["const"] if required else ABSENT
         if kind in {"one", "several"}:
             return made, self._choice(made, initial)
+        if kind == "file":
+            return made, self._file(made, initial)
         return made, self._typed(made, initial)
 
     def _group(self, made: FormField, initial: Any) -> Any:
@@ -254,8 +323,9 @@ class SchemaForm:
                 part,
                 **place,
                 initial=known.get(key, ABSENT),
-                label=_title(key),
+                label=schemas.label_of(key, {}),
                 required=key in needed,
+                within=made.within,
             )
             made.parts.append(entry)
             if value is not ABSENT:
@@ -267,51 +337,60 @@ class SchemaForm:
     def _rows(self, made: FormField, initial: Any) -> Any:
         known = list(initial) if isinstance(initial, list | tuple) else []
         payload = []
-        for at in self._places(made, len(known)):
-            number = len(made.parts)
-            place = {
-                "name": f"{made.name}.{at}",
-                "path": f"{made.path}.{number}" if made.path else str(number),
-            }
+        places, added = self._places(made, len(known))
+        for at in places:
             begun = known[at] if at < len(known) else ABSENT
-            row, value = self._made(
-                made.schema["items"], **place, initial=begun, label="", required=True
-            )
+            row, value = self._row(made, at, begun)
             if (
                 self.data is not None
                 and (value is ABSENT or value == {})
                 and "change" not in self.data
             ):
                 continue  # a row that was left empty
-            if at != number:  # one before it is gone
-                _rename(row, f"{made.name}.{number}")
+            if at != len(made.parts):  # one before it is gone
+                _rename(row, f"{made.name}.{len(made.parts)}")
             made.parts.append(row)
             payload.append({} if value is ABSENT else value)
         # what is still to be filled in
-        while len(made.parts) < min(made.schema.get("minItems", 0), ROWS):
-            number = len(made.parts)
-            place = {
-                "name": f"{made.name}.{number}",
-                "path": f"{made.path}.{number}" if made.path else str(number),
-            }
-            made.parts.append(
-                self._made(made.schema["items"], **place, initial=ABSENT, label="", required=True)[
-                    0
-                ]
-            )
+        while len(made.parts) < made.least:
+            made.parts.append(self._blank(made, str(len(made.parts))))
+        made.blank = self._blank(made, BLANK)
+        if added and made.parts:
+            _look_at(made.parts[-1])
         return payload if payload or made.required else ABSENT
 
-    def _places(self, made: FormField, known: int) -> list[int]:
-        """The numbers of the rows to read or show."""
-        least = min(made.schema.get("minItems", 0), ROWS)
+    def _row(self, made: FormField, at: int | str, begun: Any) -> tuple[FormField, Any]:
+        number = len(made.parts)
+        return self._made(
+            made.schema["items"],
+            f"{made.name}.{at}",
+            f"{made.path}.{number}" if made.path else str(number),
+            begun,
+            label="",
+            required=True,
+            within=f"{made.title} {number + 1}",
+        )
+
+    def _blank(self, made: FormField, at: str) -> FormField:
+        """A row as it is before anything is typed."""
+        data, self.data = self.data, None
+        try:
+            return self._row(made, at, ABSENT)[0]
+        finally:
+            self.data = data
+
+    def _places(self, made: FormField, known: int) -> tuple[list[int], bool]:
+        """The numbers of the rows to read or show, and whether the last is a new one."""
         if self.data is None:
-            return list(range(max(known, least)))
+            return list(range(max(known, made.least))), False
         count = self.data.get(f"{made.name}.count", "0")
         places = list(range(min(int(count) if count.isdecimal() and len(count) < 6 else 0, ROWS)))
         change, _, where = self.data.get("change", "").partition(":")
-        if change == "add" and where == made.name and made.may_grow:
+        added = change == "add" and where == made.name and len(places) < made.most
+        if added:
             places.append(len(places))
-        return [at for at in places if not (change == "remove" and where == f"{made.name}.{at}")]
+        gone = where if change == "remove" else ""
+        return [at for at in places if gone != f"{made.name}.{at}"], added
 
     def _choice(self, made: FormField, initial: Any) -> Any:
         several = made.kind == "several"
@@ -326,7 +405,7 @@ class SchemaForm:
         else:
             begun = (
                 []
-                if initial is ABSENT
+                if initial is ABSENT or initial is None
                 else list(initial)
                 if several and isinstance(initial, list | tuple)
                 else [initial]
@@ -351,8 +430,26 @@ class SchemaForm:
         )
         if several:
             return picked if picked or (made.required and self.data is not None) else ABSENT
-        unsaid = None if made.required and made.nullable and self.data is not None else ABSENT
-        return picked[-1] if picked else unsaid
+        needed = made.required and made.nullable and self.data is not None
+        return picked[-1] if picked else None if needed or initial is None else ABSENT
+
+    def _file(self, made: FormField, initial: Any) -> Any:
+        known = None
+        if isinstance(initial, Mapping) and "sha256" in initial:
+            name = str(initial.get("name", ""))
+            known = KeptFile(str(initial["sha256"]), int(initial.get("bytes", 0)), "", name)
+        if self.data is None:
+            made.kept = known
+        else:
+            made.kept = KeptFile.parse(self.data.get(f"{made.name}.kept", ""))
+            if refused := self.data.get(f"{made.name}.refused"):
+                self.problems[made.path] = [refused]
+            if f"{made.name}.drop" in self.data:
+                made.kept = None
+        made.value = made.kept.name if made.kept else ""
+        if made.kept is not None:
+            return {"upload": made.kept.key} if made.kept.is_upload else initial
+        return None if made.required and made.nullable and self.data is not None else ABSENT
 
     def _typed(self, made: FormField, initial: Any) -> Any:
         if self.data is None:
@@ -384,11 +481,15 @@ class SchemaForm:
         return made.value == sent and schemas.fits(made.schema, initial)
 
 
+def _look_at(entry: FormField) -> bool:
+    """Give the focus to the first field inside that takes it; tells whether one does."""
+    at = next((part for part in entry.each() if part.kind not in {"group", "rows", "fixed"}), None)
+    if at is not None:
+        at.first = True
+    return at is not None
+
+
 def _rename(row: FormField, name: str) -> None:
     old = len(row.name)
     for inner in row.each():
         inner.name = f"{name}{inner.name[old:]}"
-
-
-def _title(name: str) -> str:
-    return name.replace("_", " ").strip().capitalize() or name

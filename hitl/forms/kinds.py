@@ -9,6 +9,8 @@ from typing import Any, Literal
 from django.utils.translation import gettext
 
 from checkpoints.state import codec
+from checkpoints.text import media
+from runs.workflows import attachments
 
 LONG = 200
 """A text that may be longer than this has several lines."""
@@ -27,6 +29,7 @@ Kind = Literal[
     "fixed",
     "group",
     "rows",
+    "file",
     "json",
 ]
 
@@ -37,6 +40,40 @@ class Option:
     label: str
     means: Any
     chosen: bool = False
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file that a form has already, as a hidden field of it says."""
+
+    key: str
+    """Of an upload, or the digest of a file that the run has."""
+    size: int
+    kind: str
+    """Its media type; "" where that is not known here."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.size} {self.kind or '-'} {self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> KeptFile | None:
+        parts = text.split(" ", 3)
+        if len(parts) != 4 or not parts[1].isdecimal() or len(parts[1]) > 12:
+            return None
+        return cls(parts[0], int(parts[1]), parts[2].strip("-"), parts[3])
+
+    @property
+    def is_upload(self) -> bool:
+        return self.key.startswith("upl_")
+
+    @property
+    def is_picture(self) -> bool:
+        return self.kind in media.PICTURES
+
+    @property
+    def has_text(self) -> bool:
+        return self.kind in {media.PDF, "text/plain"}
 
 
 def flatten(schema: Any) -> dict[str, Any]:
@@ -75,11 +112,20 @@ def types_of(schema: Mapping[str, Any]) -> list[str]:
     return [types] if isinstance(types, str) else list(types)
 
 
+def takes_null(schema: Mapping[str, Any]) -> bool:
+    """Whether no answer is an answer, too."""
+    values = schema.get("enum")
+    listed = isinstance(values, list | tuple) and None in values
+    return listed or ("null" in types_of(schema) and values is None)
+
+
 def kind_of(schema: Mapping[str, Any]) -> Kind:
     types = [name for name in types_of(schema) if name != "null"]
     if "const" in schema:
         # a thing to confirm is never confirmed by itself
         return "check" if schema["const"] is True and types == ["boolean"] else "fixed"
+    if attachments.is_file(schema):
+        return "file"
     if _choices(schema) is not None:
         return "one"
     if "properties" in schema and types in ([], ["object"]):
@@ -117,7 +163,9 @@ def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | 
     where it is no choice.
     """
     if isinstance(values := schema.get("enum"), Sequence) and values:
-        return list(zip(values, names_of(schema, values), strict=True)), False
+        named = zip(values, names_of(schema, values), strict=True)
+        # null is no answer, which has an entry of its own
+        return [(value, name) for value, name in named if value is not None], False
     members = schema.get("oneOf") or schema.get("anyOf") or []
     fixed = [
         (member["const"], str(member.get("title") or words(member["const"])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import re
 import uuid
@@ -284,6 +283,8 @@ class WorkOrderForm(forms.Form):
         help_text=gettext_lazy("Its members see the order and may answer."),
         label=gettext_lazy("Team"),
     )
+    uploads = True
+    """Whether files come with it; else they are named by their path alone."""
 
     def __init__(
         self,
@@ -310,26 +311,33 @@ class WorkOrderForm(forms.Form):
         required = set(self.schema.get("required", []))
         parts = schemas.declared(self.schema)
         deep = {name: part for name, part in parts.items() if not is_flat(part)}
+        if not self.uploads:
+            deep = {name: part for name, part in deep.items() if name not in self.takes_files}
         typed: Any = self.data if self.is_bound else None
         shape = {
             "type": "object",
             "properties": deep,
-            "required": [name for name in deep if name in required],
+            "required": [
+                name for name in deep if name in required and name not in self.takes_files
+            ],
             schemas.ORDER: list(deep),
         }
-        self.deep_shape = schemas.check(shape)
+        self.deep_shape = schemas.check(attachments.as_kept(shape, attachments.ANY))
         self.deep = SchemaForm(self.deep_shape, typed, self.begun)
         """The parts of the input that one field of Django's cannot hold."""
         for name, part in parts.items():
-            if name in deep:
-                continue
-            made = field_of(name, part, required=name in required and name not in self.takes_files)
-            self.fields[PREFIX + name] = made
-            if name in self.begun:
-                value = self.begun[name]
-                words = isinstance(value, list) and not isinstance(made, forms.MultipleChoiceField)
-                made.initial = ", ".join(map(str, value)) if words else value
-            if name in self.takes_files:
+            if name not in deep and name not in self.takes_files:
+                made = field_of(name, part, required=name in required)
+                self.fields[PREFIX + name] = made
+                if name in self.begun:
+                    value = self.begun[name]
+                    words = isinstance(value, list) and not isinstance(
+                        made, forms.MultipleChoiceField
+                    )
+                    made.initial = ", ".join(map(str, value)) if words else value
+            if name in self.takes_files and (
+                not self.uploads or "path" in part.get("properties", {})
+            ):
                 help_text = gettext(
                     "Instead of sending it: where it lies, as an absolute path in an allowed "
                     "folder of the server."
@@ -345,22 +353,20 @@ class WorkOrderForm(forms.Form):
         values: dict[str, Any] = super().clean() or {}
         self.check_deep()
         for name in self.takes_files:
-            sent, path = values.get(PREFIX + name), values.get(PREFIX + name + ".path")
+            sent, path = name in self.deep.payload, values.get(PREFIX + name + ".path")
+            needed = name in self.schema.get("required", [])
             if sent and path:
-                self.add_error(PREFIX + name, gettext("Send the file or name its path, not both."))
-            elif sent and sent.size > attachments.MAX_BYTES:
-                self.add_error(
-                    PREFIX + name,
-                    gettext("The file has %(size)s bytes; up to %(max_bytes)s can be taken.")
-                    % {"size": f"{sent.size:,}", "max_bytes": f"{attachments.MAX_BYTES:,}"},
+                words = gettext("Send the file or name its path, not both.")
+            elif needed and not sent and not path:
+                words = (
+                    gettext("Choose a file, or name its path.")
+                    if PREFIX + name + ".path" in self.fields
+                    else gettext("Choose a file.")
                 )
-            elif (
-                not sent
-                and not path
-                and PREFIX + name not in self.errors
-                and name in self.schema.get("required", [])
-            ):
-                self.add_error(PREFIX + name, gettext("Choose a file, or name its path."))
+            else:
+                continue
+            if not any(field.path == name and field.errors for field in self.deep.fields):
+                self.deep.add_errors({name: [words]})
         return values
 
     def check_deep(self) -> None:
@@ -377,9 +383,11 @@ class WorkOrderForm(forms.Form):
         for name in schemas.declared(self.schema):
             if name in deep:
                 yield True, deep[name]
-            else:
-                names = (PREFIX + name, PREFIX + name + ".path")
-                yield from ((False, self[member]) for member in names if member in self.fields)
+            names = (PREFIX + name, PREFIX + name + ".path")
+            yield from ((False, self[member]) for member in names if member in self.fields)
+
+    def is_multipart(self) -> bool:
+        return self.uploads and self.deep.is_multipart
 
     def show_as_typed(self) -> None:
         """Refuse nothing yet: somebody only wants another row."""
@@ -388,9 +396,20 @@ class WorkOrderForm(forms.Form):
     @property
     def refused(self) -> bool:
         """Whether something is wrong, wherever it is shown."""
-        return bool(self.errors) or any(
-            entry.errors for field in self.deep.fields for entry in field.each()
-        )
+        return bool(self.errors or self.deep.problems_told)
+
+    @property
+    def problems_told(self) -> list[tuple[str, str, str]]:
+        """What is wrong, in the order of the fields: id of the field, its title, and the words."""
+        told: list[tuple[str, str, str]] = []
+        for deep, field in self.shown:
+            if deep:
+                ids = {entry.id for entry in field.each()}
+                told += [one for one in self.deep.problems_told if one[0] in ids]
+            else:
+                at = field.id_for_label or field.auto_id
+                told += [(at, str(field.label), str(text)) for text in field.errors]
+        return told
 
     def input_values(self) -> dict[str, Any]:
         """The input as the schema's types; what was left empty is left out."""
@@ -409,12 +428,6 @@ class WorkOrderForm(forms.Form):
             ):
                 values[name] = {"path": path}
             if value in (None, "", []):
-                continue
-            if name in self.takes_files:
-                values[name] = {
-                    "name": value.name[:200],
-                    "content": base64.b64encode(value.read()).decode(),
-                }
                 continue
             values[name] = (
                 _split(value) if part.get("type") == "array" and isinstance(value, str) else value
@@ -437,15 +450,12 @@ class WorkOrderForm(forms.Form):
                 self.add_error(name, text)
 
 
-def label_of(name: str, part: dict[str, Any]) -> str:
-    """What a property of an order's input is called, in its form and on the order's page."""
-    return str(part.get("title") or name.replace("_", " ").capitalize())
-
-
 def is_flat(part: Mapping[str, Any]) -> bool:
     """Whether `field_of` makes a field that holds what the property asks for."""
     kinds = part.get("type")
-    if "enum" in part or "oneOf" in part or part.get("format") == attachments.FORMAT:
+    if attachments.is_file(part):
+        return False
+    if "enum" in part or "oneOf" in part:
         return True
     if isinstance(kinds, list):
         return "array" in kinds
@@ -468,15 +478,13 @@ class LinesField(forms.CharField):
 def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
     """A form field for one property of a JSON Schema."""
     common: dict[str, Any] = {
-        "label": label_of(name, part),
+        "label": schemas.label_of(name, part),
         "help_text": part.get("description", ""),
         "required": required,
         "initial": part.get("default"),
     }
     least, most = part.get("minimum"), part.get("maximum")
     match part:
-        case {"format": attachments.FORMAT}:
-            return forms.FileField(widget=forms.FileInput, **common)
         case {"type": "boolean"}:
             return forms.BooleanField(**{**common, "required": part.get("const") is True})
         case {"oneOf": [{"const": _}, *_] as options}:
@@ -487,7 +495,8 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
             ]
             return forms.ChoiceField(choices=[("", "—"), *choices], **common)
         case {"enum": [*values]}:
-            choices = list(zip(values, names_of(part, values), strict=True))
+            named = zip(values, names_of(part, values), strict=True)
+            choices = [(value, words) for value, words in named if value is not None]
             return forms.ChoiceField(
                 choices=choices if required else [("", "—"), *choices], **common
             )

@@ -100,10 +100,11 @@ class TimesForm(forms.Form):
 class ScheduleForm(WorkOrderForm, TimesForm):
     """Both; a file is named by its path, and read at each start."""
 
+    uploads = False
+
     def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
         super().__init__(*args, template=template, user=user, **kwargs)
         for name in self.takes_files:
-            del self.fields[PREFIX + name]
             path = self.fields[PREFIX + name + ".path"]
             path.label = gettext("Path of %(replace)s") % {"replace": name.replace("_", " ")}
             path.required = name in set(self.schema.get("required", [])) - self.begun.keys()

@@ -153,8 +153,11 @@ def once(
 
     Answers that `keeps` refuses leave the key free,
     unless something was made."""
+    # a form with files has another boundary each time that it is sent
+    boundary = request.headers.get("Content-Type", "").partition("boundary=")[2].strip('"').encode()
+    body = request.body.replace(boundary, b"") if boundary else request.body
     digest = codec.digest(
-        b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body])
+        b"\n".join([str(request.method).encode(), request.get_full_path().encode(), body])
     )
     before = idempotency.find(person, key)
     if before is not None:

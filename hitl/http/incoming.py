@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import Resolver404, resolve
 from rest_framework import exceptions
-from rest_framework.parsers import BaseParser
+from rest_framework.parsers import BaseParser, MultiPartParser
 
 from hitl.http import problems
 from hitl.models import ApiToken
@@ -175,6 +175,10 @@ class UntypedJsonParser(JsonParser):
         ):
             raise exceptions.UnsupportedMediaType(media_type or "")
         return super().parse(stream, media_type, parser_context)
+
+
+WITH_FILES = [JsonParser, MultiPartParser, UntypedJsonParser]
+"""Of addresses whose `input` may hold files: as JSON, or as a form (`runs.api.requests`)."""
 
 
 def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:

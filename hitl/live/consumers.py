@@ -238,6 +238,8 @@ class SubjectConsumer(LiveConsumer):
         super().__init__(problem_of)
         self.follows = asyncio.Event()
         """Nothing that happens from then on is missed."""
+        self.others, self.progress = 0, ""
+        """What was told last beside the log: see `Hub.beside`."""
 
     def find(self, user: User) -> Subscription | None:
         """What the address names, where this person sees it. In a database thread."""
@@ -275,6 +277,7 @@ class SubjectConsumer(LiveConsumer):
 
     async def _pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event
+        self.others = hub().beside(self.subject.thread_id)[0]
         # a generator, typed as an iterator
         async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:
             async for page in pages:
@@ -286,16 +289,24 @@ class SubjectConsumer(LiveConsumer):
                         await send({"type": "websocket.send", "text": json.dumps(again)})
                 if page.outage is not None:
                     await send({"type": "websocket.send", "text": page.outage.message})
-                if page.stirred and self.follows.is_set():
-                    # who it is, a client is told when it says the same of itself
-                    await send({"type": "websocket.send", "text": '{"type": "presence"}'})
                 if page.stirred:
+                    await self._tell_beside(send)
                     self.follows.set()
                 if page.told:
                     self.note_sent(page.told[-1].seq)
         # who answered last may be the one who ended it, or the one who came too late
         async with self.answering:
             await self.close(code=1000)
+
+    async def _tell_beside(self, send: Any) -> None:
+        """Tell what changed beside the log."""
+        others, progress = hub().beside(self.subject.thread_id)
+        if progress != self.progress:
+            await send({"type": "websocket.send", "text": progress})
+        if others != self.others and self.follows.is_set():
+            # who it is, a client is told when it says the same of itself
+            await send({"type": "websocket.send", "text": '{"type": "presence"}'})
+        self.others, self.progress = others, progress
 
     def note_sent(self, seq: int) -> None:
         """Events were sent, up to this number."""

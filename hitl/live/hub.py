@@ -160,6 +160,13 @@ class Hub:
         topic = self._topics.get(thread_id)
         return 0 if topic is None else topic.watchers
 
+    def beside(self, thread_id: uuid.UUID) -> tuple[int, str]:
+        """What a thread's watchers are told beside its log: how often other people came or went,
+        and how far its run's step is.
+        """
+        topic = self._topics.get(thread_id)
+        return (0, "") if topic is None else (topic.others, topic.progress)
+
     def _wake(self) -> None:
         if not self._tasks:
             self._tasks = [

@@ -22,6 +22,7 @@ from checkpoints.events import log
 from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
 from hitl.decisions import presence
+from runs.hints import PROGRESS
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +158,9 @@ class Topic:
         "_reading",
         "_usual",
         "_weight",
+        "others",
         "outage",
+        "progress",
         "recent",
         "seq",
         "stirs",
@@ -172,7 +175,11 @@ class Topic:
         self.seq = -1
         """Not known yet."""
         self.stirs = 0
+        """How often something beside its log changed."""
+        self.others = 0
         """How often other people began or ceased to look at its question."""
+        self.progress = ""
+        """How far its run's step is, as its watchers are sent it; "" where nothing was said yet."""
         self.outage: OutageAnswer | None = None
         """The database's trouble, while it has some."""
         self.recent = NONE_YET
@@ -251,6 +258,7 @@ class Topic:
 
     def stir(self) -> None:
         """Other people look at its question, or no longer; or may, where no hint could say so."""
+        self.others += 1
         self.stirs += 1
         self._ring()
 
@@ -260,6 +268,10 @@ class Topic:
         """
         if presence.TOPIC in hint.get("topics", ()):
             self.stir()
+        if (said := hint.get("said", {}).get(PROGRESS)) is not None:
+            self.progress = json.dumps({"type": PROGRESS, **said})
+            self.stirs += 1
+            self._ring()
         if hint["seq"] <= self.seq:
             return
         events = hint["events"]

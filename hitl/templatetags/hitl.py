@@ -11,10 +11,10 @@ from django import template
 from django.template import Context
 from django.templatetags import i18n
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
+from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 from lucide.templatetags.lucide import lucide
 
 from checkpoints import ids
@@ -23,7 +23,6 @@ from checkpoints.lineage import Branch
 from checkpoints.models import CheckpointStatus
 from checkpoints.text import dates, invisible
 from hitl.decisions.deadlines import changes
-from hitl.forms.pages import label_of
 from hitl.http import languages
 from hitl.identity import factors
 from hitl.rendering import events, moments
@@ -222,6 +221,20 @@ def number(value: object) -> int:
         return 0
 
 
+@register.filter
+def how_far(progress: Mapping[str, Any]) -> str:
+    """How far a step says it is, in words: `300 of 1,000 rows`."""
+    values = {
+        "done": formats.number_format(round(progress["done"], 1), force_grouping=True),
+        "of": formats.number_format(round(progress["of"] or 0, 1), force_grouping=True),
+        "unit": progress["unit"],
+    }
+    text = (
+        gettext("%(done)s of %(of)s %(unit)s") if progress["of"] else gettext("%(done)s %(unit)s")
+    )
+    return (text % values).strip()
+
+
 register.filter(risk_words)
 
 
@@ -274,7 +287,7 @@ def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
         row
         for name in names
         for row in _rows(
-            label_of(name, parts.get(name, {})), parts.get(name, {}), order.input[name]
+            schemas.label_of(name, parts.get(name, {})), parts.get(name, {}), order.input[name]
         )
     ]
 
@@ -287,7 +300,7 @@ def _rows(label: str, part: Mapping[str, Any], value: Any) -> Iterator[tuple[str
         inner = schemas.declared(part)
         for name, one in value.items():
             shape = inner.get(name, {})
-            yield from _rows(f"{label}: {label_of(name, shape)}", shape, one)
+            yield from _rows(f"{label}: {schemas.label_of(name, shape)}", shape, one)
     elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
         items = part.get("items", {})
         for number, one in enumerate(value, start=1):
@@ -341,6 +354,8 @@ def laid_out(context: Context, patch: ReadPatch) -> PatchSheet:
     """
     made: PatchSheet | None = context.get("sheet")
     return made or sheets.draw(patch, look_of(getattr(context, "request", None)))
+
+
 @register.inclusion_tag("hitl/pauses/_left_out.html", takes_context=True)
 def left_out(context: Context, text: str) -> dict[str, Any]:
     """What the rendering of a Markdown text leaves out."""

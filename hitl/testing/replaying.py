@@ -22,6 +22,7 @@ from runs.definitions.freezing import frozen
 from runs.engine import approvals, interruptions, questions
 from runs.models import Definition
 from runs.states import AFTER, BEFORE, FAILURE, SUSPENDED
+from runs.workflows.attachments import File, bytes_of
 from runs.workflows.base import (
     Approval,
     Ask,
@@ -158,7 +159,17 @@ class _Recording:
             decided_calls=lambda step: _refuse("the tool calls that people decided"),
             propose=lambda wanted: _refuse("the forge"),
             credential=lambda name, *, to="": redaction.MARKER,
+            content_of=self._content_of,
         )
+
+    def _content_of(self, file: File | Mapping[str, Any]) -> bytes:
+        """The bytes of a file that the document holds."""
+        if isinstance(file, Mapping) and "content" in file:
+            return bytes_of(file)
+        digest = file.sha256 if isinstance(file, File) else str(file.get("sha256", ""))
+        if digest not in {row["digest"] for row in self.document["artifacts"] if row.get("media")}:
+            raise StepFailed("There is no such file with this run.", code="file_missing")
+        return base64.b64decode(self.document["blobs"][digest])
 
     def _given(self, approved: Mapping[str, str]) -> dict[str, Approval]:
         found = {}

@@ -1,4 +1,6 @@
-"""Texts that steps kept: what an agent was told, and all that it wrote."""
+"""Texts that steps kept: what an agent was told, and all that it wrote; and files that people
+handed in, or have uploaded for a form.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from checkpoints import store
+from checkpoints.database.people import User
 from checkpoints.models import Blob, Thread
 from checkpoints.store.prepared_queries import Prepared
-from hitl.rendering import paging
+from hitl.forms.json_schema import FormField
+from hitl.forms.kinds import KeptFile
+from hitl.rendering import files, paging
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views.common import person
-from runs.models import Artifact, Run
+from runs.models import Artifact, Run, Upload
+from runs.services import uploads
 
 SHOWN = 100
 NEWEST = paging.ListOrder(newest=True, prefix=Artifact.PREFIX)
@@ -71,7 +77,45 @@ def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
         raise Http404(
             gettext("The artifact cannot be shown: %(error)s.") % {"error": error}
         ) from error
+    if row.media:
+        return _file(request, content, row.filename, row.media)
     response = HttpResponse(content, content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Disposition"] = f'inline; filename="{row.shown_id}.txt"'
     return response
+
+
+@require_safe
+@login_required
+def upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """A file that this person has uploaded, and not sent yet."""
+    row = Upload.objects.filter(pk=upload_id, owner=person(request)).first()
+    if row is None:
+        raise Http404(gettext("There is no such file."))
+    return _file(request, store.get_blob(row.digest), row.name, row.media)
+
+
+def _file(request: HttpRequest, content: bytes, name: str, kind: str) -> HttpResponse:
+    """A file to save; `?preview` shows a picture, `?text` the text that is in it."""
+    if "text" in request.GET:
+        return files.as_text(content, kind)
+    return files.as_download(content, name, kind, preview="preview" in request.GET)
+
+
+def take_uploads(request: HttpRequest, fields: Iterable[FormField], owner: User | str) -> None:
+    """Keep the files that came with a form, which has them by name from here on: whatever is wrong
+    with its other fields, nobody chooses a file twice.
+    """
+    data = request.POST.copy()
+    for field in fields:
+        sent = request.FILES.get(field.name) if field.kind == "file" else None
+        if sent is None:
+            continue
+        try:
+            row = uploads.upload(sent.read(), sent.name or "", owner=owner, field=field.label)
+        except uploads.BadFile as error:
+            data[f"{field.name}.refused"] = str(error)
+            continue
+        data[f"{field.name}.kept"] = str(KeptFile(row.shown_id, row.size, row.media, row.name))
+        data.pop(f"{field.name}.drop", None)
+    request.POST = data  # type: ignore[assignment]  # Django's own setter takes any QueryDict

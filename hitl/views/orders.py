@@ -25,6 +25,7 @@ from hitl.live.work_feed import WorkWriter
 from hitl.models import BatchAction, Via
 from hitl.rendering import paging
 from hitl.threads import why
+from hitl.views.artifacts import take_uploads
 from hitl.views.cards import orders as order_rows
 from hitl.views.cards import typed
 from hitl.views.common import person
@@ -114,13 +115,11 @@ def order_new(request: HttpRequest) -> HttpResponse:
         templates[0],
     )
     begun = {"repository_url": chosen.url} if chosen else None
-    form = WorkOrderForm(
-        request.POST or None,
-        request.FILES or None,
-        template=template,
-        user=person(request),
-        initial=begun,
-    )
+    made = partial(WorkOrderForm, template=template, user=person(request), initial=begun)
+    form = made(request.POST or None)
+    if request.FILES:
+        take_uploads(request, form.deep.root.each(), person(request))
+        form = made(request.POST)
     named = template.slug == said  # not the first of the list in place of one that cannot be had
     if "change" in request.POST:  # a row more, or one less
         form.show_as_typed()

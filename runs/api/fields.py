@@ -142,3 +142,11 @@ def _read(kind: Any, field: Any) -> Read:
         and len(field.source_attrs) == 1
     )
     return moment if is_moment else quickly
+
+
+class ProgressOut(serializers.Serializer[Any]):
+    """How far a step is, by its own words."""
+
+    done = serializers.FloatField()
+    of = serializers.FloatField(allow_null=True, help_text="null where nobody knows.")
+    unit = serializers.CharField(help_text="In the plural; may be empty.")

@@ -25,6 +25,7 @@ from runs.models.templates import (
     read_delivery,
     within,
 )
+from runs.models.uploads import Upload
 
 __all__ = [
     "OWN_REDUCERS",
@@ -52,6 +53,7 @@ __all__ = [
     "StepTraceback",
     "Template",
     "TemplateAccess",
+    "Upload",
     "WorkLimit",
     "WorkOrder",
     "read_delivery",

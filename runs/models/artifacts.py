@@ -1,4 +1,6 @@
-"""Texts that steps keep for people: what an agent was told, and all that it wrote."""
+"""Texts that steps keep for people: what an agent was told, and all that it wrote; and files that
+people handed in.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class ArtifactDropped(Exception):
 
 
 class Artifact(ids.HasShownId, models.Model):
-    """One text of one execution of a step.
+    """One text of one execution of a step, or one file that came with an order or an answer.
 
     Another try of it takes its place. The text is a blob; whoever sees the thread may read it.
 
@@ -43,6 +45,16 @@ class Artifact(ids.HasShownId, models.Model):
     step = models.CharField(max_length=100)
     loop_num = models.PositiveIntegerField()
     name = models.CharField(max_length=100)
+    media = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of a file: what its bytes are. Empty of a text.",
+    )
+    filename = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="Of a file."
+    )
     digest = models.CharField(
         max_length=64,
         blank=True,
@@ -59,10 +71,11 @@ class Artifact(ids.HasShownId, models.Model):
         constraints = [
             # also: by run
             models.UniqueConstraint(
-                fields=["run", "step", "loop_num", "name"], name="artifact_once_per_execution"
+                fields=["run", "step", "loop_num", "name", "media"],
+                name="artifact_once_per_execution",
             ),
             models.UniqueConstraint(
-                fields=["imported_run", "step", "loop_num", "name"],
+                fields=["imported_run", "step", "loop_num", "name", "media"],
                 condition=Q(imported_run__isnull=False),
                 name="artifact_once_per_imported_execution",
             ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -332,6 +332,14 @@ class Run(ids.HasShownId, models.Model):
             "has it."
         ),
     )
+    progress = JsonTextField(
+        null=True,
+        default=None,
+        help_text=(
+            "How far the step at hand says it is: done, of, unit, and the epoch of who said so. It "
+            "says nothing any more once the run has another epoch."
+        ),
+    )
     suspend_by = models.CharField(
         max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary."
     )
@@ -447,6 +455,16 @@ class Run(ids.HasShownId, models.Model):
     def frozen(self) -> Definition:
         """Its definition, without a query where this process has seen it before."""
         return Definition.known(self.definition_id)
+
+    @property
+    def progress_now(self) -> Mapping[str, Any] | None:
+        """How far its step says it is: done, of (None where nobody knows) and unit; None where it
+        says nothing.
+        """
+        said: Mapping[str, Any] | None = self.progress
+        if not said or self.status != RunStatus.RUNNING or said["epoch"] != self.epoch:
+            return None
+        return {name: said[name] for name in ("done", "of", "unit")}
 
     @property
     def sleeping_until(self) -> dt.datetime | None:

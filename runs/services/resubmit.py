@@ -5,8 +5,10 @@ It takes nothing over but what was asked for.
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
@@ -15,10 +17,10 @@ from django.utils.translation import gettext
 
 from checkpoints import ids, store
 from checkpoints.database.people import User
-from checkpoints.models import Checkpoint
+from checkpoints.models import Blob, Checkpoint
 from checkpoints.state import codec, redaction
 from runs.definitions import rights
-from runs.models import WorkOrder
+from runs.models import Artifact, WorkOrder
 from runs.services import work_orders
 from runs.services.work_orders import InputInvalid
 from runs.states import CANCELLED, EXPIRED, FAILED
@@ -132,26 +134,30 @@ def _input(order: WorkOrder) -> dict[str, Any]:
             "a new work order."
         )
         raise InputInvalid({"input": [message]})
-    names = [name for name in attachments.names_in(order.template.input_schema) if name in values]
-    return {**values, **_files(order, names)} if names else values
+    if not attachments.asked_in(order.template.input_schema):
+        return values
+    return dict(attachments.each_taken(order.template.input_schema, values, partial(_file, order)))
 
 
-def _files(order: WorkOrder, names: list[str]) -> Mapping[str, Any]:
-    first = Checkpoint.objects.filter(thread=order.thread_id, parent=None).order_by("pk").first()
+def _file(order: WorkOrder, path: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """A file as it was handed in. Raises InputInvalid."""
+    rows = Artifact.objects.filter(thread=order.thread_id, digest=kept["sha256"]).exclude(media="")
     try:
-        kept = store.load(first).get(attachments.KEY, {}) if first is not None else {}
-    except store.CheckpointDamaged:
-        kept = {}
-    if missing := [name for name in names if name not in kept]:
+        if rows.exists():
+            content = base64.b64encode(store.get_blob(kept["sha256"])).decode()
+        else:  # of an order whose state held it
+            content = _held(order)[path]["content"]
+    except (store.CheckpointDamaged, Blob.DoesNotExist, KeyError) as error:
         order_id = ids.show(WorkOrder.PREFIX, order.pk)
-        raise InputInvalid(
-            {
-                missing[0]: [
-                    (
-                        f"The file that {order_id} brought is not there any more. Make a new "
-                        "work order with it."
-                    )
-                ]
-            }
+        message = (
+            f"The file that {order_id} brought is not there any more. Make a new work order with "
+            "it."
         )
-    return {name: {"name": kept[name]["name"], "content": kept[name]["content"]} for name in names}
+        raise InputInvalid({path: [message]}) from error
+    return {"name": kept["name"], "content": content}
+
+
+def _held(order: WorkOrder) -> Mapping[str, Any]:
+    first = Checkpoint.objects.filter(thread=order.thread_id, parent=None).order_by("pk").first()
+    held: Mapping[str, Any] = store.load(first).get(attachments.KEY, {}) if first else {}
+    return held

@@ -1,5 +1,5 @@
-"""Takes in the files of a new work order: those sent with it, and those it names by a path in an
-allowed folder.
+"""Takes in files: those sent with an order or an answer, those uploaded before on its page, and
+those that an order names by a path in an allowed folder.
 """
 
 from __future__ import annotations
@@ -10,53 +10,188 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runs.workflows.attachments import MAX_BYTES, File, names_in
+from django.db import transaction
+from django.db.models import Max
+from django.utils.translation import gettext
+
+from checkpoints import ids, store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.models import Thread
+from checkpoints.text import media
+from runs.limits import UPLOADS
+from runs.models import Artifact, Run, Upload
+from runs.workflows import attachments
+from runs.workflows.attachments import LONGEST_NAME, MAX_BYTES
 
 
 class BadFile(ValueError):
-    """A file that cannot be taken. `field` is the input's property."""
+    """A file that cannot be taken. `field` is its place in the input, as a dotted path."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
 
 
-def take_in(
-    schema: Mapping[str, Any], values: Mapping[str, Any], *, folders: Sequence[Path]
-) -> tuple[dict[str, Any], dict[str, File]]:
-    """The input as the order keeps it, and its files as the state gets them.
+@dataclass(frozen=True)
+class Brought:
+    """A file that came along."""
 
-    `values` fit the schema. Raises BadFile.
-    """
-    kept, files = dict(values), {}
-    for field in names_in(schema):
-        if field not in values:
-            continue
-        given = values[field]
-        name, content = (
-            _read(field, given["path"], folders) if "path" in given else _decoded(field, given)
+    field: str
+    name: str
+    size: int
+    sha256: str
+    content: bytes | None = None
+    """None where it is kept already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """Where files may come from."""
+
+    owner: User | str | None
+    """Whose uploads count: a person, or the address of somebody without an account."""
+    folders: Sequence[Path] = ()
+    """Of files that may be named by their path."""
+    thread: Thread | None = None
+    """The thread whose files may be named by their digest."""
+    brought: list[Brought] = field(default_factory=list)
+
+    def take(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Take one file, and give what is kept in its place. Raises BadFile."""
+        ways = [way for way in ("content", "path", "upload", "sha256") if given.get(way)]
+        if len(ways) != 1:
+            raise BadFile(path, gettext("Send the file once: by its content, or by its name here."))
+        made = {
+            "content": self._sent,
+            "path": self._lying,
+            "upload": self._uploaded,
+            "sha256": self._known,
+        }[ways[0]](path, given)
+        self.brought.append(made)
+        return {"name": made.name, "bytes": made.size, "sha256": made.sha256}
+
+    def _sent(self, path: str, given: Mapping[str, Any]) -> Brought:
+        try:
+            content = base64.b64decode(str(given["content"]), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise BadFile(path, gettext("The content of the file is not base64.")) from error
+        return brought(path, str(given.get("name") or ""), content)
+
+    def _lying(self, path: str, given: Mapping[str, Any]) -> Brought:
+        name, content = _read(path, str(given["path"]), self.folders)
+        return brought(path, name, content)
+
+    def _uploaded(self, path: str, given: Mapping[str, Any]) -> Brought:
+        row = find(str(given["upload"]), self.owner)
+        if row is None:
+            raise BadFile(path, gettext("The file is not kept any more. Choose it again."))
+        return Brought(path, row.name, row.size, row.digest)
+
+    def _known(self, path: str, given: Mapping[str, Any]) -> Brought:
+        rows = Artifact.objects.exclude(media="").filter(digest=str(given["sha256"]))
+        row = rows.filter(thread=self.thread).first() if self.thread is not None else None
+        if row is None:
+            raise BadFile(path, gettext("There is no such file here. Send it."))
+        return Brought(path, row.filename, row.size, row.digest)
+
+
+def brought(path: str, name: str, content: bytes) -> Brought:
+    """A file as it came. Raises BadFile where it is empty or too large."""
+    if not content:
+        raise BadFile(path, gettext("The file is empty."))
+    if len(content) > MAX_BYTES:
+        raise BadFile(
+            path,
+            gettext("The file has %(size)s bytes; up to %(max_bytes)s can be taken.")
+            % {"size": f"{len(content):,}", "max_bytes": f"{MAX_BYTES:,}"},
         )
-        if not content:
-            raise BadFile(field, "The file is empty.")
-        if len(content) > MAX_BYTES:
-            raise BadFile(
-                field, f"The file has {len(content):,} bytes; up to {MAX_BYTES:,} can be taken."
-            )
-        digest = hashlib.sha256(content).hexdigest()
-        files[field] = File(name=name, content=base64.b64encode(content).decode(), sha256=digest)
-        kept[field] = {"name": name, "bytes": len(content), "sha256": digest}
-    return kept, files
+    digest = hashlib.sha256(content).hexdigest()
+    return Brought(path, _plain(name) or path, len(content), digest, content)
 
 
-def _decoded(field: str, given: Mapping[str, Any]) -> tuple[str, bytes]:
-    name = os.path.basename(str(given.get("name") or "").replace("\\", "/")) or field
+def _plain(name: str) -> str:
+    """The last part of a name, without what no list can show."""
+    last = os.path.basename(name.replace("\\", "/"))
+    return "".join(sign for sign in last if sign.isprintable()).strip()[:LONGEST_NAME]
+
+
+def take_in(schema: Mapping[str, Any], values: Any, desk: Desk) -> tuple[Any, dict[str, list[str]]]:
+    """The values with each file as it is kept, which `desk` has then, and what was wrong with those
+    that cannot be taken: dotted path → sentences.
+    """
+    errors: dict[str, list[str]] = {}
+
+    def take(path: str, given: Mapping[str, Any]) -> Any:
+        try:
+            return desk.take(path, given)
+        except BadFile as error:
+            errors[error.field] = [str(error)]
+            return given
+
+    return attachments.each_taken(schema, values, take), errors
+
+
+def keep(run: Run, step: str, files: Sequence[Brought]) -> None:
+    """Keep files with a run. Call inside a transaction."""
+    for file in files:
+        mine = Artifact.objects.filter(run=run, step=step, name=file.field[:100]).exclude(media="")
+        if mine.filter(digest=file.sha256).exists():
+            continue
+        content = store.get_blob(file.sha256) if file.content is None else file.content
+        store.put_blob(content)  # touched, too: see keeping
+        latest = mine.aggregate(latest=Max("loop_num"))["latest"]
+        Artifact.objects.create(
+            run=run,
+            thread_id=run.thread_id,
+            step=step,
+            name=file.field[:100],
+            loop_num=(latest or 0) + 1,
+            filename=file.name,
+            media=media.of(content),
+            digest=file.sha256,
+            size=file.size,
+            created_at=clock.now(),
+        )
+
+
+def upload(content: bytes, name: str, *, owner: User | str, field: str) -> Upload:
+    """Keep a file until its form is sent whole: the newest UPLOADS of a person are.
+
+    Raises BadFile.
+    """
+    file = brought(field, name, content)
+    with transaction.atomic(durable=True):
+        row = Upload.objects.create(
+            **_owned(owner),
+            name=file.name,
+            digest=store.put_blob(content),
+            size=file.size,
+            media=media.of(content),
+            made_at=clock.now(),
+        )
+        newest = Upload.objects.filter(**_owned(owner)).order_by("-pk")[:UPLOADS]
+        Upload.objects.filter(**_owned(owner)).exclude(
+            pk__in=list(newest.values_list("pk", flat=True))
+        ).delete()
+    return row
+
+
+def find(shown_id: str, owner: User | str | None) -> Upload | None:
+    """An upload of this person's own."""
     try:
-        return name, base64.b64decode(given["content"], validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise BadFile(field, "The content of the file is not base64.") from error
+        key = ids.parse(Upload.PREFIX, shown_id)
+    except ValueError:
+        return None
+    return None if not owner else Upload.objects.filter(pk=key, **_owned(owner)).first()
+
+
+def _owned(owner: User | str) -> dict[str, Any]:
+    return {"address": owner} if isinstance(owner, str) else {"owner": owner}
 
 
 def _read(field: str, path: str, folders: Sequence[Path]) -> tuple[str, bytes]:

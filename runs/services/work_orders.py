@@ -95,8 +95,8 @@ def submit(
     readiness.require(chosen_template, team=team.pk if team else None, kinds=kinds)
     check_priority(priority, by)
     check_words(title.strip(), request)
-    values = _check_shape(chosen_template, dict(input or {}))
-    values, brought = _take_in(chosen_template, values)
+    values, brought = _take_in(chosen_template, dict(input or {}), by)
+    values = _check_shape(chosen_template, values)
     _check_by_type(chosen_template, values)
     source = _check_repository(chosen_template, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
@@ -132,7 +132,7 @@ def _usual_title(
     template: Template,
     request: str,
     source: str,
-    brought: Mapping[str, attachments.File],
+    brought: Sequence[uploads.Brought],
     input: Mapping[str, Any],
 ) -> str:
     """Name an order that nobody named: by the first line of its request, else by what it is about:
@@ -151,7 +151,7 @@ def _usual_title(
         if isinstance(value, str | int) and value == input[name]
     )
     about = source.rstrip("/").rsplit("/", 1)[-1] or next(
-        (file["name"] for file in brought.values()),
+        (file.name for file in brought),
         next((value for value in values if value.strip() and len(value) <= LONGEST_ABOUT), ""),
     )
     return ": ".join(filter(None, [template.title, about]))[:200]
@@ -219,12 +219,8 @@ def _check_shape(template: Template, values: dict[str, Any]) -> dict[str, Any]:
             }
         )
     try:
-        schema = schemas.check(template.input_schema)
-        errors = schemas.validate_resume_payload(
-            schema,
-            values,
-            longest=attachments.longest(template.input_schema),
-        )
+        schema = schemas.check(attachments.as_kept(template.input_schema))
+        errors = schemas.validate_resume_payload(schema, values)
     except schemas.SchemaRefused as error:
         raise InputInvalid(
             {"input": [f"The template's input schema cannot be used: {error}"[:300]]}
@@ -235,13 +231,14 @@ def _check_shape(template: Template, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_in(
-    template: Template, values: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, attachments.File]]:
-    """The input with each file named instead of held, and the files for the run's first state."""
-    try:
-        return uploads.take_in(template.input_schema, values, folders=settings.WAYSTATION_FILES)
-    except uploads.BadFile as error:
-        raise InputInvalid({error.field: [str(error)]}) from error
+    template: Template, values: dict[str, Any], by: User
+) -> tuple[dict[str, Any], list[uploads.Brought]]:
+    """The input with each file named instead of held, and the files that come along."""
+    desk = uploads.Desk(owner=by, folders=settings.WAYSTATION_FILES)
+    taken, errors = uploads.take_in(template.input_schema, values, desk)
+    if errors:
+        raise InputInvalid(errors)
+    return taken, desk.brought
 
 
 def _check_repository(template: Template, url: str) -> str:
@@ -266,7 +263,7 @@ def _create(
     source: str,
     team: Group | None,
     stops: dict[str, list[str]],
-    brought: dict[str, attachments.File],
+    brought: list[uploads.Brought],
     again_of: WorkOrder | None,
     priority: int,
 ) -> WorkOrder:
@@ -304,7 +301,10 @@ def _create(
             raise InputInvalid(
                 {"interrupt": [f"The template has no step {name[:100]!r} to stop at."]}
             )
-    state = {**FIRST_STATE, **({attachments.KEY: dict(brought)} if brought else {})}
+    files = {
+        name: input[name] for name in attachments.names_in(template.input_schema) if name in input
+    }
+    state = {**FIRST_STATE, **({attachments.KEY: files} if files else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
     how = urgency.of_new(by, team, priority=priority)
     asked = (
@@ -314,6 +314,7 @@ def _create(
     )
     told = [*asked, *unkept(input)]
     run = begin(thread, definition, order, start, told=told, started_by=by, **stops)
+    uploads.keep(run, start.next_step, brought)
     nudge_on_commit(run.pk, run.queue, urgency=how)
     return order
 

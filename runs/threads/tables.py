@@ -21,6 +21,7 @@ from runs.models import (
     QueuedTurn,
     Run,
     StepTraceback,
+    Upload,
     WorkOrder,
 )
 
@@ -80,6 +81,14 @@ TABLES = (
         references=lambda artifact: [artifact.digest],
         referring=lambda rows: rows.filter(dropped_at=None).only("digest"),
         ages=Ages(droppable=retention.old_artifacts, drop=retention.drop_texts),
+    ),
+    Table(
+        model=Upload,
+        kind="uploads",
+        of=lambda threads: Upload.objects.none(),
+        unexported="It is no thread's before an answer or an order brings it.",
+        references=lambda upload: [upload.digest],
+        referring=lambda rows: rows.only("digest"),
     ),
     Table(
         model=QueuedTurn,

@@ -17,6 +17,7 @@ from runs.workflows import (
     timing,
     tool_calls,
 )
+from runs.workflows.attachments import File
 from runs.workflows.base import (
     Approval,
     Ask,
@@ -125,6 +126,7 @@ __all__ = [
     "Failure",
     "FailurePolicy",
     "FeedbackReader",
+    "File",
     "Gather",
     "GiveCredential",
     "Go",

@@ -4,8 +4,11 @@ knows, the names that come close.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
@@ -37,7 +40,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that there is no such name; give a sentence such as
     `There is no key 'pause_afterr'. Did you mean pause_after? There are choices, name, …`.
     """
-    names = sorted(set(known))
+    names = in_order(known)
     nearest = close(name, names)
     listed = [*nearest, *(name for name in names if name not in nearest)]
     sentences = [f"There is no {kind} {name[:100]!r}."]
@@ -49,6 +52,36 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
             f"{', '.join(listed[:LISTED])}{' and others' if len(listed) > LISTED else ''}."
         )
     return " ".join(sentences)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Give names as somebody put them, each once; those that nobody put in an order with numbers
+    as people count: `c2` before `c10`.
+    """
+    ordered = isinstance(names, Sequence | Mapping)
+    return list(dict.fromkeys(names if ordered else sorted(names, key=_counted)))
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    parts = re.split(r"([0-9]+)", name)
+    return [(int(part[:300]), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
+
+
+def in_json(value: Any, longest: int = 80) -> str:
+    """Write a value as JSON has it, for sentences: Python's `None` and `True` say nothing to who
+    sent `null` and `true`.
+    """
+    text = json.dumps(value[:longest] if isinstance(value, str) else value, ensure_ascii=False)
+    return text if len(text) <= longest + 2 else f"{text[: longest - 1]}…"
+
+
+def library_message(error: ValidationError) -> str:
+    """Give the library's own words of a fault, with the values in them as JSON has them."""
+    text = str(error.message)
+    for value in (error.instance, error.validator_value):
+        if value is None or isinstance(value, bool | dict | list):
+            text = text.replace(repr(value), in_json(value, 200))
+    return text[:300]
 
 
 def message_of(error: ValidationError) -> str:
@@ -64,4 +97,4 @@ def message_of(error: ValidationError) -> str:
         return " ".join(
             unknown("key", str(name), known) for name in error.instance if name not in known
         )
-    return str(error.message)[:300]
+    return library_message(error)

@@ -30,6 +30,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 
 from runs import limits
+from runs.workflows.refusals import in_json, library_message
 
 MAX_BYTES = limits.SCHEMA_BYTES
 MAX_DEPTH = limits.SCHEMA_DEPTH
@@ -37,6 +38,10 @@ MAX_NODES = limits.SCHEMA_PARTS
 MAX_ANSWER = limits.ANSWER_BYTES
 MAX_ITEMS = limits.UNIQUE_ITEMS
 MAX_WORK = limits.VALIDATION_WORK
+LISTED = 20
+"""Allowed values that a sentence lists."""
+NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
+"""Keywords that ask for nothing: beside a reference, they are said of this place alone."""
 FAULTS = 100
 """What is said to be wrong with one answer, at most."""
 
@@ -91,7 +96,7 @@ def check(schema: Any) -> dict[str, Any]:
         _check_sound(json.dumps(kept))
     except SchemaError as error:
         raise SchemaRefused(
-            ".".join(str(part) for part in error.path), error.message[:300]
+            ".".join(str(part) for part in error.path), library_message(error)
         ) from error
     return kept
 
@@ -163,6 +168,29 @@ def declared(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: properties[name] for name in first}, **properties}
 
 
+def label_of(name: str, schema: Any) -> str:
+    """What a property is called where its author gave it no title."""
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    return str(title or name.replace("_", " ").strip().capitalize() or name)
+
+
+def titled(schema: Any, path: str) -> str:
+    """A dotted path into a value as a person reads it, by the titles of a schema's properties:
+    `items.0.price` is `Items 1, Price`.
+    """
+    names: list[str] = []
+    at = schema
+    for part in path.split(".") if path else []:
+        of = at if isinstance(at, Mapping) else {}
+        if part.isdecimal() and names and "items" in of:
+            names[-1] += f" {int(part) + 1}"
+            at = of["items"]
+        else:
+            at = of.get("properties", {}).get(part, {})
+            names.append(label_of(part, at))
+    return ", ".join(names)
+
+
 def for_others(schema: Any) -> Any:
     """Without ORDER, for whoever knows the standard's words alone: a model's vendor may refuse
     others.
@@ -212,7 +240,9 @@ class _Writer:
         if "$ref" not in schema:
             return kept
         there = self._referred(schema["$ref"], path, seen, depth)
-        return kept | there if not kept.keys() & there.keys() else {"allOf": [there, kept]}
+        if kept.keys() & there.keys() <= NOTES:
+            return there | kept
+        return {"allOf": [there, kept]}
 
     def _part(self, key: str, value: Any, path: str, seen: tuple[str, ...], depth: int) -> Any:
         if key in ONE:
@@ -317,7 +347,7 @@ def _metered(keyword: str, inner: Callable[..., Any]) -> Callable[..., Iterator[
 
 def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
     if isinstance(value, str) and not compiled(pattern).search(value):
-        yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
+        yield ValidationError(f"{in_json(value)} does not match {in_json(pattern, 200)}")
 
 
 def _multiple_of(validator: Any, of: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
@@ -559,6 +589,8 @@ def _missing_name(error: ValidationError) -> str:
 
 def _words_of(error: ValidationError) -> str:
     rule: Any = error.validator_value
+    if not isinstance(error.validator, str):  # the schema `false`
+        return "This was not asked for. Leave it out."
     match error.validator:
         case "required":
             return "This is needed."
@@ -571,13 +603,19 @@ def _words_of(error: ValidationError) -> str:
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            return f"Must be one of: {', '.join(str(value)[:60] for value in rule[:20])}."
+            known = [value[:60] if isinstance(value, str) else in_json(value, 60) for value in rule]
+            more = " and others" if len(known) > LISTED else ""
+            return f"Must be one of: {', '.join(known[:LISTED])}{more}."
         case "const":
-            return "Must be confirmed." if rule is True else f"Must be {str(rule)[:80]!r}."
+            return "Must be confirmed." if rule is True else f"Must be {in_json(rule)}."
         case "minimum":
             return f"Must be at least {rule}."
         case "maximum":
             return f"Must be at most {rule}."
+        case "exclusiveMinimum":
+            return f"Must be more than {rule}."
+        case "exclusiveMaximum":
+            return f"Must be less than {rule}."
         case "minLength":
             return "This is needed." if rule == 1 else f"Must have at least {rule} characters."
         case "maxLength":
@@ -589,12 +627,14 @@ def _words_of(error: ValidationError) -> str:
         case "format":
             return f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
         case "additionalProperties" if rule is False:
-            return f"Holds a name that is not asked for: {error.message[:200]}."
+            known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+            more = [str(name)[:60] for name in error.instance if name not in known]
+            return f"Holds names that are not asked for: {', '.join(more[:LISTED])}."
         case "pattern" if isinstance(error.schema, Mapping) and (
             shape := error.schema.get("description")
         ):
-            value = str(error.instance)[:60]
-            return f"{value!r} does not have the form that is asked for: {str(shape)[:200]}"
+            value = in_json(error.instance, 60)
+            return f"{value} does not have the form that is asked for: {str(shape)[:200]}"
         case "anyOf" | "oneOf" if all(
             isinstance(value, Mapping) and "const" in value for value in rule
         ):
@@ -603,7 +643,17 @@ def _words_of(error: ValidationError) -> str:
             return "Fits none of the allowed shapes."
         case "anyOf" | "oneOf":
             return "Fits more than one of the allowed shapes."
-    return f"{error.message[:300]}."
+        case "items" if rule is False and isinstance(error.schema, Mapping):
+            return f"May have up to {len(error.schema.get('prefixItems', []))} entries."
+        case "contains" if error.message.endswith("matching the given schema"):
+            return "Has no entry of the kind that is asked for."
+        case "minProperties":
+            return f"Needs at least {rule} {'field' if rule == 1 else 'fields'}."
+        case "maxProperties":
+            return f"May have up to {rule} {'field' if rule == 1 else 'fields'}."
+        case "not":
+            return "This value is not allowed here."
+    return f"{library_message(error)}."
 
 
 KINDS = {

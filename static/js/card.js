@@ -5,6 +5,7 @@ import { bind, pressSoon } from "./keys.js";
 import { mountLooks } from "./looks.js";
 import { announce } from "./page.js";
 import { mountKey } from "./factor.js";
+import "./lines.js";
 import { markLines, mountPatch } from "./patch.js";
 import * as words from "./words.js";
 
@@ -178,7 +179,8 @@ async function send(event) {
   const article = form.closest("[data-pause]") ?? document.body, { pause } = article.dataset;
   if (article.matches("[aria-busy=true]")) return;
   const submitter = event.submitter ?? form.querySelector("button");
-  const body = new URLSearchParams(/** @type {any} */ (new FormData(form, submitter))); // no files; before anything is disabled
+  const data = new FormData(form, submitter); // before anything is disabled
+  const body = form.enctype === "multipart/form-data" ? data : new URLSearchParams(/** @type {any} */ (data));
   const unsaid = unsaidBy(form, article);
   const free = busy(submitter, article);
   let answered = false, sent = false, decided = false;

@@ -173,6 +173,19 @@ function onWork(html) {
   show(fresh);
 }
 
+/** How far a step is, in its bar; a bar that is not on the page yet comes with the next look at it. */
+function onProgress({ run_id, progress }) {
+  const line = root.querySelector(`[data-progress="${CSS.escape(run_id)}"]`);
+  if (!line) return;
+  line.hidden = !progress;
+  if (!progress) return;
+  const bar = line.querySelector("progress"), number = (value) => (Math.round(value * 10) / 10).toLocaleString(document.documentElement.lang);
+  if (progress.of) [bar.max, bar.value] = [progress.of, progress.done];
+  else bar.removeAttribute("value");
+  const words = { done: number(progress.done), of: number(progress.of ?? 0), unit: progress.unit };
+  line.querySelector("span").textContent = (progress.of ? gettext("%(done)s of %(of)s %(unit)s", words) : gettext("%(done)s %(unit)s", words)).trim();
+}
+
 /** Behind an event the page is brought, or fetched. */
 function look() {
   if (!brought) refreshSoon();
@@ -203,7 +216,7 @@ const csrf = () => document.querySelector("[name=csrfmiddlewaretoken]")?.value ?
 function start() {
   if (root.dataset.terminal === "true") return;
   const { thread, seq } = root.dataset;
-  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onPresence: presence.stir, onWork: root.dataset.order ? onWork : undefined });
+  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onPresence: presence.stir, onProgress, onWork: root.dataset.order ? onWork : undefined });
   presence.start(stream);
 }
 

@@ -25,6 +25,7 @@
  * @property {Record<string, (event: LiveEvent) => void>} [on] Callbacks by kind.
  * @property {(event: LiveEvent) => void} [onEvent] Called for every event.
  * @property {() => void} [onPresence] Other people look at the question, or no longer: ask `present` who.
+ * @property {(news: Progress) => void} [onProgress] How far a run's step is, by its own words, as it works: no event, so nothing of it is told again.
  * @property {(html: string | null) => void} [onWork] For the product's own page of an order: what changed of it, "" for nothing yet, null to fetch it.
  * @property {(state: State) => void} [onState]
  * @property {(problem: Problem) => void} [onClosed] Why there will be no more: refused, or given up.
@@ -90,6 +91,12 @@ export function saveCheckpoint(threadId, checkpoint, storage = ownStorage()) {
   } catch { /* full or forbidden: the server has it */ }
 }
 
+/**
+ * @typedef {object} Progress
+ * @property {string} run_id
+ * @property {{ done: number, of: number | null, unit: string } | null} progress null where the step is done.
+ */
+
 /** @param {Options} options */
 export function openStream(options) {
   const { run, thread, token, csrf, on = {}, onEvent, storage = ownStorage() } = options;
@@ -101,6 +108,7 @@ export function openStream(options) {
   /** @param {LiveEvent} event */
   const take = (event) => {
     if (event.type === "presence") { call(options.onPresence); return; }
+    if (event.type === "progress") { call(options.onProgress, /** @type {any} */ (event)); return; }
     if (event.type === "work") { call(options.onWork, /** @type {any} */ (event).html); return; }
     if (!Number.isInteger(event.seq) || event.seq <= cursor) return;
     cursor = event.seq;

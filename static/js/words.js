@@ -7,7 +7,7 @@ import { copyButton } from "./copy.js";
 import { gettext } from "./language.js";
 import { announce } from "./page.js";
 
-const FIELDS = "textarea, select, input:not([type=hidden], [type=submit])";
+const FIELDS = "textarea, select, input:not([type=hidden], [type=submit], [type=file])";
 const DRAFT = "draft:", UNSENT = "unsent:";
 const thread = () => document.querySelector("[data-thread]")?.dataset.thread ?? "";
 const plain = (text) => text.replaceAll("\r\n", "\n").trim();

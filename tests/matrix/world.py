@@ -63,6 +63,7 @@ from runs.models import (
     WorkLimit,
     WorkOrder,
 )
+from runs.services import uploads
 from runs.threads import message_queue
 from runs.threads import turns as turns
 from tests.conftest import drive, fresh, head_of, pause_of
@@ -188,6 +189,7 @@ def build() -> World:
         "delivery_id": delivery_of(pause, people["ben"]).shown_id,
         "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
         "artifact_id": artifact_of(pause).shown_id,
+        "upload_id": uploads.upload(b"x", "x.txt", owner=people["ana"], field="x").shown_id,
         "pk": "1",  # nobody has a passkey
         "uidb36": "1",
         "key": "no-such-key",

@@ -24,6 +24,7 @@ from hitl.api.query import asked_by, ids_parameter, pages_of, parameters_of
 from hitl.decisions import services, visibility
 from hitl.decisions.reviewers import policy
 from hitl.find.questions import ASKED, INBOX, inbox_of
+from hitl.http.incoming import WITH_FILES
 from hitl.models import Delegation, Via, Vote
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
@@ -138,6 +139,8 @@ class PauseDetail(APIView):
 
 class DecisionsView(APIView):
     may_act = scopes.ANSWERS
+    body_limit = "ORDER_BYTES"
+    parser_classes = WITH_FILES
 
     @extend_schema(
         operation_id="decide",

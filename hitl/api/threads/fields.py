@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.threads.messages import MessageOutcome
-from runs.api.fields import OptionalText, TellsQuickly, TextOrNull
+from runs.api.fields import OptionalText, ProgressOut, TellsQuickly, TextOrNull
 from runs.models import Pause, QueuedTurn, Run
 from runs.services import is_imported
 from runs.states import RunStatus
@@ -122,6 +122,11 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
     state = serializers.SerializerMethodField(
         help_text="`pending_input` where it waits for a person, who is asked; else as `status`."
     )
+    progress = ProgressOut(
+        source="progress_now",
+        allow_null=True,
+        help_text="How far its step says it is; null where it says nothing.",
+    )
     pending_input = serializers.SerializerMethodField(
         help_text="What it asks a person; null where it asks nothing."
     )
@@ -132,7 +137,7 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
             "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template",
             "template_version", "status", "state", "input",
             "retry_of", "error", "failure_code", "awaited", "sleeping_until",
-            "pending_input", "created_at", "started_at", "ended_at",
+            "progress", "pending_input", "created_at", "started_at", "ended_at",
             "imported_at",
         ]  # fmt: skip
 

@@ -45,7 +45,7 @@ from runs import services as runs
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.security import scopes
-from runs.services import PauseClosed, external_runs
+from runs.services import PauseClosed, external_runs, uploads
 from runs.states import PauseStatus
 from runs.workflows import Understood
 from runs.workflows.sequence import CANCEL, REVISE
@@ -135,11 +135,19 @@ def _judge(answer: Answer, context: AnyReviewContext) -> Judged:
     seat = context.seat_for(answer.action)
     answers.check_stage(pause, answer, context.stages)
     answer = replace(answer, stage=context.stage if policy.approves(answer.action) else "")
+    answer, bad_files = answers.with_files(context.asked, answer, by=context.by)
     answers.check_owned(pause, answer)
     if context.votes and policy.approves(answer.action):
         answer = voting.confirming(pause, answer, context.votes, asked=context.asked)
     answer = answers.with_edit(pause, answer)
-    answers.check_payload(pause, answer, asked=context.asked, by=context.by, votes=context.votes)
+    answers.check_payload(
+        pause,
+        answer,
+        asked=context.asked,
+        by=context.by,
+        votes=context.votes,
+        bad_files=bad_files,
+    )
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
     alone = answer.action == REVISE and answer.comments_until is None
@@ -246,6 +254,8 @@ def _write(judged: Judged) -> Decision | Vote:
     A vote after which others are missing stays alone.
     """
     pause, answer, by, seat = judged.pause, judged.answer, judged.context.by, judged.seat
+    if answer.files:
+        uploads.keep(pause.run, pause.step, answer.files)
     seen = judged.context.votes
     votes: list[Vote] = []
     if policy.quorum(pause) > 1:

@@ -26,6 +26,7 @@ from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
 from hitl.rendering.paging import ListAddress
 from hitl.views import inbox
+from hitl.views.artifacts import take_uploads
 from hitl.views.cards import contents, proof, second_look, typed
 from hitl.views.common import find_pause, home_of, person, place_of, root_of
 from hitl.views.threads import order_page, pages
@@ -47,9 +48,11 @@ REFUSALS = (
 @login_required
 def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Answer a question from its page; a second answer gets a calm page that names the first."""
-    form = DecisionForm(request.POST)
     pause, stage = find_pause(pause_id, request), request.POST.get("stage", "")
     pause = turns.asked_at(pause, stage or policy.ReviewContext(pause, person(request)).stage)
+    if request.FILES and isinstance(asked := form_of(pause, request.POST), SchemaForm):
+        take_uploads(request, asked.root.each(), person(request))
+    form = DecisionForm(request.POST)
     # a row more or less, or back from a second look: nothing is decided
     if "change" in request.POST:
         kept = _put_back(request.POST)
@@ -119,6 +122,9 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         said, place = f"{contents.name_of(pause)}: {said}", _inbox(request.POST["back"])
     messages.info(request, said, extra_tags="voted" if isinstance(given, Vote) else "decided")
     return redirect(place)
+
+
+decide.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.http.incoming`
 
 
 def _inbox(query: str) -> str:

@@ -18,12 +18,14 @@ from checkpoints.database.people import User
 from checkpoints.state import encryption
 from hitl.decisions import answers, services, visibility
 from hitl.decisions.reviewers import external_access, policy
+from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import form_of
 from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.models.outbound import Link
 from hitl.outbound import links
+from hitl.views.artifacts import take_uploads
 from hitl.views.cards import second_look
 from hitl.views.common import place_of
 from runs.models import Pause
@@ -130,10 +132,13 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
 
     A box has to be ticked: a scanner that presses buttons ticks none.
     """
-    form = DecisionForm(request.POST)
     by: policy.Actor | None = mail_link.recipient or links.outsider_of(mail_link)
     assert by is not None  # only such links are for answers
     pause = _asked(mail_link.pause, by)
+    if request.FILES and isinstance(asked := form_of(pause, request.POST), SchemaForm):
+        owner = by if isinstance(by, User) else by.address
+        take_uploads(request, asked.root.each(), owner)
+    form = DecisionForm(request.POST)
     inputs = form_of(pause, request.POST)
     if "change" in request.POST:
         return _form(request, mail_link, 200, form=form, inputs=inputs)

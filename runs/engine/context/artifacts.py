@@ -36,6 +36,7 @@ def keep(
     kept = cut(content, settings.WAYSTATION_ARTIFACT_BYTES)
     size = max(whole, len(content))
     at: dict[str, Any] = {"run_id": run.pk, "step": step, "loop_num": loop, "name": name[:100]}
+    at["media"] = ""
     with transaction.atomic(durable=True):
         _check(run, len(kept), at)
         values = {
@@ -58,7 +59,7 @@ def _check(run: Run, more: int, at: Mapping[str, Any]) -> None:
     if not most:
         return
     kept = Least("size", Value(settings.WAYSTATION_ARTIFACT_BYTES, BigIntegerField()))
-    others = Artifact.objects.filter(run=run, dropped_at=None).exclude(**at)
+    others = Artifact.objects.filter(run=run, dropped_at=None, media="").exclude(**at)
     size = (others.aggregate(size=Sum(kept))["size"] or 0) + more
     if size > most:
         raise StepFailed(

@@ -13,12 +13,14 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine import approvals
 from runs.engine.body_processes import endable
-from runs.engine.context import delivery, effects
+from runs.engine.context import delivery, effects, files
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.context.lines import Lines
 from runs.engine.context.output import StepOutput
+from runs.engine.context.progress import StepProgress
 from runs.git.workspace import Saved
 from runs.states import FAILURE
+from runs.workflows.attachments import File
 from runs.workflows.base import Context, Failure, PullRequest, PullRequestDraft
 from runs.workflows.sequence import FrozenStep
 
@@ -84,6 +86,17 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             speech.flush()
             effects.keep(held, name, text, **at)
 
+    told: list[StepProgress] = []  # most steps say nothing of it
+
+    def progress(done: float, of: float | None = None, *, unit: str = "") -> None:
+        if not told:
+            told.append(StepProgress(held, step["name"]))
+        told[0].tell(done, of, unit=unit)
+
+    def content_of(file: File | Mapping[str, Any]) -> bytes:
+        with held.watch.own_connection():
+            return files.content_of(held.run, file)
+
     def propose(wanted: PullRequestDraft) -> PullRequest:
         let_out()
         speech.flush()
@@ -97,37 +110,43 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
         let_out=let_out,
     )
     with workspace, closing(speech):
-        yield Context(
-            run_id=held.shown_id,
-            step=step["name"],
-            loop_num=number,
-            key=held.key,
-            fence=held.epoch,
-            config=step["config"],
-            configs={other["function"]: other["config"] for other in held.steps},
-            may_pass=step.get("may_pass", ""),
-            failure=Failure(**failed) if failed else None,
-            sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
-            order=held.told,
-            log=log,
-            stream=stream,
-            think=think,
-            emit=emit,
-            keep=keep,
-            once=once,
-            recorded=partial(effects.recorded, held),
-            check=held.watch.check,
-            workspace=workspace,
-            shared=held.shared,
-            thread_id=held.shown_thread_id,
-            halting=held.watch.halting,
-            approvals=approvals.given(held.progress.approved, held.steps),
-            require_approval=partial(effects.require_approval, held),
-            decided_calls=partial(approvals.decided_calls, held),
-            propose=propose,
-            credential=credential,
-            reach=settings.WAYSTATION_FETCH_ALLOW,
-        )
+        try:
+            yield Context(
+                run_id=held.shown_id,
+                step=step["name"],
+                loop_num=number,
+                key=held.key,
+                fence=held.epoch,
+                config=step["config"],
+                configs={other["function"]: other["config"] for other in held.steps},
+                may_pass=step.get("may_pass", ""),
+                failure=Failure(**failed) if failed else None,
+                sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
+                order=held.told,
+                log=log,
+                stream=stream,
+                think=think,
+                emit=emit,
+                keep=keep,
+                content_of=content_of,
+                progress=progress,
+                once=once,
+                recorded=partial(effects.recorded, held),
+                check=held.watch.check,
+                workspace=workspace,
+                shared=held.shared,
+                thread_id=held.shown_thread_id,
+                halting=held.watch.halting,
+                approvals=approvals.given(held.progress.approved, held.steps),
+                require_approval=partial(effects.require_approval, held),
+                decided_calls=partial(approvals.decided_calls, held),
+                propose=propose,
+                credential=credential,
+                reach=settings.WAYSTATION_FETCH_ALLOW,
+            )
+        finally:
+            for each in told:
+                each.close()
 
 
 def _saved(head: Checkpoint) -> Saved | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from runs.workflows.attachments import File
 from runs.workflows.base.orders import Order, PullRequest, PullRequestDraft
 from runs.workflows.base.outcomes import Approval, Failure, Outcome, StepFailed
 from runs.workflows.base.workspaces import Workspace
@@ -34,6 +35,38 @@ class RequireApproval(Protocol):
     """
 
     def __call__(self, of: str | Step, material: Any = None, *, optional: bool = False) -> None: ...
+
+
+class ContentOf(Protocol):
+    """Gives the bytes of a file that came with the order or with an answer: of a field of the type
+    File, or of what a state holds of it. Raises StepFailed (`file_missing`).
+    """
+
+    def __call__(self, file: File | Mapping[str, Any]) -> bytes: ...
+
+
+def _no_file(file: File | Mapping[str, Any]) -> bytes:
+    """For steps called outside the engine."""
+    raise StepFailed("There is no file here.", code="file_missing")
+
+
+class TellProgress(Protocol):
+    """Says how far this step has come: `progress(300, 1_000, unit="rows")`.
+
+    A page shows a bar, from the first call on and until the step ends. A row is written once in a
+    second at most, the last one always; no log has it, and a new try begins without one.
+
+    Args:
+        done: how much is done; a number that is smaller than before is taken as well.
+        of: out of how much; None where nobody knows.
+        unit: of what, in the plural.
+    """
+
+    def __call__(self, done: float, of: float | None = None, *, unit: str = "") -> None: ...
+
+
+def _nobody_looks(done: float, of: float | None = None, *, unit: str = "") -> None:
+    """For steps called outside the engine."""
 
 
 def _nobody_is_asked(of: str | Step, material: Any = None, *, optional: bool = False) -> None:
@@ -142,6 +175,10 @@ class Context:
     """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is
     too long. In a commit of its own.
     """
+    content_of: ContentOf = _no_file
+    """`content_of(order.invoice)`: the bytes of a file that somebody handed in."""
+    progress: TellProgress = _nobody_looks
+    """`progress(done, of, unit="rows")`: a bar on pages, and `progress` over REST."""
     emit: Callable[
         [Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None
     ] = lambda kind, data: None

@@ -7,6 +7,7 @@ This is the only module that knows pydantic. All other code sees JSON Schemas.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import logging
 import operator
@@ -22,7 +23,7 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from runs.workflows import schemas
+from runs.workflows import attachments, schemas
 from runs.workflows.base.outcomes import StepFailed
 from runs.workflows.schemas import SchemaRefused
 
@@ -242,13 +243,19 @@ class _Generator(GenerateJsonSchema):
         return _untitled(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        if schema["cls"] is attachments.File:
+            return attachments.schema_of(path=False)
         return _untitled(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         return _untitled(super().typed_dict_schema(schema), schema.get("cls"))
 
-    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        return _untitled(super().enum_schema(schema), schema["cls"])
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """As its own, which puts name and docstring of an Enum in when all else is done."""
+        made = super().generate_inner(schema)
+        if schema["type"] == "enum":
+            _untitled(self.resolve_ref_schema(made), schema["cls"])
+        return made
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         """A number: pydantic's own pattern for text needs look-ahead, which RE2 has not."""
@@ -273,14 +280,22 @@ class _Generator(GenerateJsonSchema):
 
 
 def _untitled(made: JsonSchemaValue, of: type[Any] | None) -> JsonSchemaValue:
-    """Without the name of a class, which is no label."""
-    if of is not None and made.get("title") == of.__name__:
+    """Without the name of a class, which is no label, and its docstring, which is no page's text:
+    it speaks to those who read the code.
+    """
+    if of is None:
+        return made
+    if made.get("title") == of.__name__:
         del made["title"]
+    if of.__doc__ and made.get("description") == inspect.cleandoc(of.__doc__):
+        del made["description"]
     return made
 
 
 def _without_nulls(schema: Any, path: str = "") -> Any:
-    """Without `null` beside one other shape: for a form, what is left empty is left out."""
+    """With `null` beside one other shape as a part of that: for a form, what is left empty is left
+    out.
+    """
     if isinstance(schema, list):
         return [_without_nulls(part, path) for part in schema]
     if not isinstance(schema, dict):
@@ -297,6 +312,21 @@ def _without_nulls(schema: Any, path: str = "") -> Any:
     rest = {key: value for key, value in plain.items() if key != "anyOf"}
     if rest.get("default", 0) is None:
         del rest["default"]
-    kind = others[0].get("type")
-    simple = isinstance(kind, str) and not {"enum", "const"} & others[0].keys()
-    return {**others[0], **rest, **({"type": [kind, "null"]} if simple else {})}
+    return _or_null(others[0], rest) or {"anyOf": [*others, {"type": "null"}], **rest}
+
+
+def _or_null(shape: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any] | None:
+    """A shape that takes null, too; None where only an alternative can say so."""
+    kind = shape.get("type")
+    if shape.get("const") is True or (kind is not None and not isinstance(kind, str)):
+        return None
+    values = shape.get("enum", [shape["const"]] if "const" in shape else None)
+    plain = {key: value for key, value in shape.items() if key != "const"}
+    if values is None and kind is None:
+        return None
+    return {
+        **plain,
+        **rest,
+        **({"type": [kind, "null"]} if kind not in {None, "null"} else {}),
+        **({"enum": [*values, *([] if None in values else [None])]} if values is not None else {}),
+    }

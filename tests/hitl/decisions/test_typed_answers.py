@@ -134,7 +134,7 @@ def test_what_was_answered_joins_the_state_and_the_run_goes_on_from_the_same_ste
     [
         (None, {"input.vat_id": ["This is needed."]}),
         ({}, {"input.vat_id": ["This is needed."]}),
-        ({"vat_id": "x"}, {"input.vat_id": ["'x' does not match '^DE[0-9]{9}$'."]}),
+        ({"vat_id": "x"}, {"input.vat_id": ['"x" does not match "^DE[0-9]{9}$".']}),
         ({**GOOD, "lines": [{"sum": "5"}]}, {"input.lines.0.sum": ["Must be a whole number."]}),
         ("text", {"input": ["Must be an object."]}),
         ([], {"input": ["Must be an object."]}),

@@ -92,8 +92,10 @@ HOLDS_BACK: dict[type[Model], dict[str, set[Code]]] = {
 HOLDS_NOTHING_BACK: dict[type[Model], set[str]] = {
     Run: {
         "artifacts", "child_name", "code_seen", "created_at", "definition", "depth", "epoch",
-        "forked_from", "id", "imported_at", "input", "optional", "parent", "queued_turn", "reason",
-        "retry_of", "started_at", "started_by", "step_traceback", "untraced_steps", "work_order",
+        "forked_from", "id", "imported_at", "input", "optional", "parent", "progress",
+        "queued_turn",
+        "reason", "retry_of", "started_at", "started_by", "step_traceback", "untraced_steps",
+        "work_order",
     },
     Place: {"id", "offered_at", "words"},
     QueuedTurn: {

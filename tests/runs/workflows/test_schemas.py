@@ -164,12 +164,7 @@ def test_a_pattern_that_backtracks_without_end_elsewhere_answers_at_once():
         (
             {"more": 1},
             {
-                "": [
-                    (
-                        "Holds a name that is not asked for: Additional properties are not "
-                        "allowed ('more' was unexpected)."
-                    )
-                ]
+                "": ["Holds names that are not asked for: more."],
             },
         ),
     ],

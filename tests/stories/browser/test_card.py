@@ -39,11 +39,18 @@ tick = {"step_type": "execute", "step_template_slug": "slow-tick"}
 text = {"type": "string"}
 asked = {"type": "object", "required": ["surname", "iban"],
          "properties": {"surname": text, "iban": {**text, "pattern": "^DE[0-9]{20}$"}, "born": text}}
+line = {"type": "object", "required": ["item", "kind"], "properties": {
+    "item": {**text, "title": "Item", "minLength": 2}, "kind": {"enum": ["goods", "service"], "title": "Kind"}}}
+from runs.workflows import attachments
+table = {"type": "object", "required": ["lines", "scan", "level"], "properties": {
+    "lines": {"type": "array", "title": "Line items", "minItems": 1, "items": line},
+    "scan": attachments.schema_of("Scan", path=False), "level": {"enum": ["low", "medium", "word" * 50], "title": "Level"}}}
 choice = [{"name": "skip", "label": "Go ahead at once", "to": "execute"}]
 for slug, more in {
     "paper": {"review": {"edits": True}},
     "paper-high": {"review": {"risk": "high", "edits": True}},
     "paper-data": {"required_inputs": asked},
+    "paper-table": {"required_inputs": table},
     "paper-note": {"step_template_slug": "slow-note"},
     "paper-patch": {"step_template_slug": "slow-patch"},
     "paper-reason": {"review": {"reason_required": ["approve"]}},
@@ -724,3 +731,57 @@ def test_stories_press_as_people_do():
         for path in Path(__file__).parents[1].rglob("*.py")
     }
     assert {name: texts for name, texts in found.items() if texts} == {}
+
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360f8cf500f0003860180a0d7d4a80000000049454e44ae426082"
+)
+
+
+def test_a_form_with_a_table_and_a_file_names_what_is_wrong_and_loses_nothing(
+    open_page, alone, ask
+):
+    """Rows come and go, an error leads to its field, and a file that was sent stays with the
+    form.
+    """
+    asked = ask("paper-table")
+    page = open_page("ben", asked["path"], **PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390, "a long choice wraps"
+    page.get_by_role("button", name="Add to line items").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("[name='input.lines.1.item']")).to_be_focused()
+    page.keyboard.type("P")
+    page.get_by_role("button", name="Remove Line items 1").click()
+    expect(page.locator("[name='input.lines.0.item']")).to_have_value("P")
+    page.locator("[name='input.lines.0.kind']").select_option("service")
+    scan = {"name": "scan.png", "mimeType": "image/png", "buffer": PIXEL}
+    page.locator("[name='input.scan']").set_input_files(scan)
+    page.locator("[data-approve]").click()
+
+    problem = page.locator("[data-problem]")
+    expect(problem).to_contain_text("Line items 1, Item: Must have at least 2 characters.")
+    expect(page.get_by_role("img", name="Preview of scan.png")).to_be_visible()
+    assert page.locator(".kept-file img").evaluate("e => e.naturalWidth") == 1
+    expect(page.locator("[name='input.lines.0.kind']")).to_have_value("service")
+    problem.get_by_role("link", name="Line items 1, Item").click()
+    expect(page.locator("[name='input.lines.0.item']")).to_be_focused()
+    shot(page, "form-phone")
+
+    page.locator("[name='input.lines.0.item']").fill("Paper")
+    page.get_by_label("medium").check()
+    page.locator("[data-approve]").click()
+    until(lambda: decided(alone, asked))
+    given = alone.call(
+        "GET", f"/api/v1/work-orders/{asked['order']}/artifacts", token=TOKENS["ana"]
+    )
+    assert given[1]["results"][0]["filename"] == "scan.png"
+
+
+def test_without_javascript_a_row_is_added_by_the_server(open_page, ask):
+    page = open_page("ben", ask("paper-table")["path"], java_script_enabled=False)
+
+    page.get_by_role("button", name="Add to line items").click()
+
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("[name='input.lines.1.item'][autofocus]")).to_have_count(1)
