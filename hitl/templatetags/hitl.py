@@ -106,7 +106,7 @@ def told(at: dt.datetime) -> str:
 @register.filter
 def day(at: dt.date) -> str:
     """`7 Jul 2026`."""
-    return dates.day(timezone.make_aware(dt.datetime.combine(at, dt.time(12))))
+    return dates.of_date(at)
 
 
 @register.filter
