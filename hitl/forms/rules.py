@@ -64,6 +64,11 @@ class RulesForm:
         target.first = True
 
     @property
+    def grew(self) -> bool:
+        """Whether a row was added or removed in it just now."""
+        return any(field.first for field in self.form.root.each())
+
+    @property
     def wrong(self) -> bool:
         return any(field.errors for field in self.form.root.each())
 
