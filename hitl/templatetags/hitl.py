@@ -30,6 +30,7 @@ from hitl.rendering import events, moments
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
+from hitl.rendering.own_words import own
 from hitl.rendering.paging import ListPage
 from hitl.rendering.word_diff import DiffPart
 from hitl.views.cards.lines import verdict
@@ -56,6 +57,7 @@ register.simple_tag(moments.until)
 register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
+register.filter(own)
 
 
 @register.simple_tag

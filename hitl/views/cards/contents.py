@@ -19,6 +19,7 @@ from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.rendering.links import decide_of
+from hitl.rendering.own_words import own
 from hitl.rendering.patches import ReadPatch
 from hitl.views.cards import standing as cards
 from hitl.views.cards import talk, typed
@@ -186,7 +187,7 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "label": pause.labels[name],
+            "label": own(pause.labels[name]),
             "to": names.get(to) or elsewhere(pause.run) or gettext("the end"),
         }
         for name, to in pause.ways.items()

@@ -353,8 +353,7 @@ def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
     shown = text(page.get("/"))
     assert (
         "2 of <span data-total>5</span> questions, the earliest due first. "
-        "Only questions on this page can be "
-        "selected together."
+        "You can select questions on this page only."
     ) in " ".join(shown.split())
     told = inbox_feed.waiting_now([world.ana.pk])[0][world.ana.pk]
     assert [ids.show("pse", one) for one in told] == wanted

@@ -389,7 +389,7 @@ def test_many_child_runs_are_counted_chosen_and_paged(page, crew, monkeypatch):
     names = "abcde"
     order = worked(
         crew(
-            [sub("a", **ASKING), sub("b", **ASKING), *(sub(name, optional=True) for name in "cde")],
+            [sub("a", **ASKING), sub("b", **ASKING), *(sub(name) for name in "cde")],
             parallel=True,
         )
     )
