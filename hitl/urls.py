@@ -115,6 +115,7 @@ urlpatterns = [
     path("operations/failures/<run:run_id>/", failures.failure, name="failure"),
     path("operations/batches/new", batches.batch_new, name="batch_new"),
     path("operations/batches/<bat:batch_id>/", batches.batch, name="batch"),
+    path("operations/code/", operations.code, name="code"),
     path("operations/sweep", operations.sweep, name="sweep"),
     path("operations/<run:run_id>/send-again", operations.send_again, name="send_again"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),

@@ -14,6 +14,14 @@ from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import sequence
 
 WORDS = {
+    "planning": gettext_noop("Planning"),
+    "executing": gettext_noop("Executing"),
+    "reviewing": gettext_noop("Reviewing"),
+    "completed": gettext_noop("Completed"),
+    "awaiting_plan_approval": gettext_noop("Awaiting plan approval"),
+    "awaiting_implementation_review": gettext_noop("Awaiting implementation review"),
+    "awaiting_review_decision": gettext_noop("Awaiting review decision"),
+    "awaiting_tool_approval": gettext_noop("Awaiting tool approval"),
     "needs_bookkeeper_decision": gettext_noop("Needs a bookkeeper's decision"),
     BEFORE: gettext_noop("Stopped before a step"),
     AFTER: gettext_noop("Stopped after a step"),
@@ -44,7 +52,7 @@ def whereabouts(order: WorkOrder) -> str:
         "cancelled": gettext("Cancelled at %(place)s"),
         "expired": gettext("Expired at %(place)s"),
     }
-    return words_of_end.get(order.standing, gettext("Stopped at %(place)s")) % {"place": place}
+    return words_of_end.get(order.standing, gettext("Stopped at %(place)s")) % {"place": gettext(place) if place else ""}
 
 
 def stopped_at(order: WorkOrder) -> tuple[str, bool]:

@@ -40,6 +40,11 @@ def day(at: dt.datetime) -> str:
     return _written(at, "")
 
 
+def of_date(at: dt.date) -> str:
+    """`7 Jul 2026`."""
+    return day(timezone.make_aware(dt.datetime.combine(at, dt.time(12))))
+
+
 def clock(at: dt.datetime) -> str:
     """`12:00:05`."""
     return f"{timezone.localtime(at):%H:%M:%S}"

@@ -213,8 +213,8 @@ def _ask_again(said: str, scope: TidyScope, context: Context, nameable: Vocabula
             ),
             "Revise with the rules and places that you mean, such as “only F401 in src/”, “skip "
             "UP007, not in tests/”, or “tidy” for the"
-            f" rules of the order ({', '.join(scope['select'])}). For other work, cancel and "
-            "order by another template.",
+            f" rules of the order ({', '.join(scope['select'])}). Use another template for "
+            "other work.",
         ]
     )
     return Ask(

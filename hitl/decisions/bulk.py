@@ -172,7 +172,7 @@ def refused(pause: Pause, action: str) -> str:
     if action in pause.review.get("reason_required", []):
         return gettext("This answer needs a reason of its own.")
     if action == APPROVE and APPROVE not in pause.answers:
-        return gettext("It has answers of its own, and no Approve.")
+        return gettext("Can't be approved in bulk.")
     if pause.wants_data(action):
         return gettext("It asks for data.")
     return ""

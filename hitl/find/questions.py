@@ -144,7 +144,7 @@ ASKED = "asked"
 WHOSE_QUESTIONS = {
     "own": gettext_noop("Mine"),
     "team": gettext_noop("My teams’"),
-    ASKED: gettext_noop("I wait for"),
+    ASKED: gettext_noop("Waiting on others"),
 }
 WHOSE = Parameter(
     "whose",

@@ -51,6 +51,11 @@ def _number(text: str | None, most: int) -> int:
     return min(int(text), most) if text and text.isdecimal() and len(text) < 6 else 0
 
 
+def count(data: Mapping[str, str]) -> int:
+    """How many steps a posted form has."""
+    return _number(data.get("rows"), MOST)
+
+
 def changed(data: QueryDict, change: str) -> tuple[QueryDict, int | None]:
     """The form after one of its buttons, and the number of the step that it was about.
 

@@ -33,7 +33,16 @@ from hitl.forms.kinds import (
     takes_null,
     words,
 )
-from hitl.forms.texts import NotAsTyped, as_sent, read, shown
+from hitl.forms.texts import (
+    UNITS,
+    NotAsTyped,
+    as_duration,
+    as_sent,
+    duration_of,
+    read,
+    shown,
+)
+from runs.definitions.editing.fields import DURATION, GROUP, PERSON
 from runs.workflows import attachments, schemas
 
 PREFIX = "input"
@@ -46,6 +55,7 @@ BLANK = "~n"
 """Stands for the number of a row in the names of a row's fields before it has one."""
 MANY = 8
 """Parts of one group that are shown at once; more are folded away."""
+USUAL_UNIT = "TH"
 RADIOS = 6
 """Up to so many options are shown at once; more make a list to choose from."""
 ROWS = 200
@@ -98,6 +108,8 @@ class FormField:
     other_chosen: bool = False
     parts: list[FormField] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    unit: str = ""
+    """Of a duration; "" where the value says it itself."""
     first: bool = False
     """Whether it is the first one that is wrong, where the focus goes."""
     unsaid: str = ""
@@ -114,6 +126,22 @@ class FormField:
     @property
     def id(self) -> str:
         return "id_" + re.sub(r"[^\w-]", "_", self.name)
+
+    @property
+    def units(self) -> list[Option]:
+        """To choose from, beside the number of a duration."""
+        if self.schema.get("format") != DURATION:
+            return []
+        chosen = self.unit if self.value else self.unit or USUAL_UNIT
+        units = {**UNITS, **({} if chosen else {"": gettext("as written")})}
+        return [
+            Option(unit, str(words), unit, chosen=unit == chosen) for unit, words in units.items()
+        ]
+
+    @property
+    def picks(self) -> str:
+        """Whose names the page offers while somebody types."""
+        return {PERSON: "people", GROUP: "groups"}.get(self.schema.get("format", ""), "")
 
     @property
     def control(self) -> str:
@@ -454,6 +482,8 @@ class SchemaForm:
     def _typed(self, made: FormField, initial: Any) -> Any:
         if self.data is None:
             made.value = shown(made.kind, None if initial is ABSENT else initial)
+            if made.units:
+                made.value, made.unit = duration_of(made.value)
             return initial
         if made.kind == "check":
             made.value = "true" if made.name in self.data else ""
@@ -466,6 +496,9 @@ class SchemaForm:
             return None if made.nullable else [] if made.kind == "lines" else ABSENT
         if initial is not ABSENT and self._is_untouched(made, initial):
             return initial
+        if made.units:
+            made.unit = self.data.get(f"{made.name}.unit", "")
+            return as_duration(text, made.unit)
         try:
             return read(made.kind, text)
         except NotAsTyped as error:
@@ -477,6 +510,8 @@ class SchemaForm:
 
     def _is_untouched(self, made: FormField, initial: Any) -> bool:
         """Whether a browser sends this of a field that shows what it began with, and that fits."""
+        if made.units:
+            return False
         sent = as_sent(made.kind, shown(made.kind, initial))
         return made.value == sent and schemas.fits(made.schema, initial)
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from checkpoints.state import codec
 from checkpoints.text import media
 from runs.workflows import attachments
+from runs.definitions.editing.fields import DURATION, GROUP, PERSON
 
 LONG = 200
 """A text that may be longer than this has several lines."""
@@ -151,6 +152,8 @@ def kind_of(schema: Mapping[str, Any]) -> Kind:
 
 def _list_kind(items: Mapping[str, Any]) -> Kind:
     inner = kind_of(items) if items else "json"
+    if items.get("format") in {PERSON, GROUP, DURATION}:
+        return "rows"
     if inner == "one":
         return "several"
     if inner in {"text", "long"} and not items.get("pattern"):

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from hitl.forms import unchanged
 from hitl.forms.json_schema import ABSENT, FormField, SchemaForm
 from hitl.forms.kinds import same
+from hitl.rendering.own_words import in_words
 
 UNSAID = gettext_lazy("As usual")
 
@@ -41,12 +42,12 @@ class RulesForm:
     def __init__(
         self, schema: Mapping[str, Any], base: Mapping[str, Any], data: Any, *, prefix: str
     ) -> None:
-        self.schema, self.base, self.prefix = schema, base, prefix
+        self.schema, self.base, self.prefix = in_words(schema), base, prefix
         self.sent = data is not None and f"{prefix}.rules" in data
         self.form = (
-            SchemaForm(schema, data, prefix=prefix, unsaid=str(UNSAID))
+            SchemaForm(self.schema, data, prefix=prefix, unsaid=str(UNSAID))
             if self.sent
-            else SchemaForm(schema, initial=base, prefix=prefix, unsaid=str(UNSAID))
+            else SchemaForm(self.schema, initial=base, prefix=prefix, unsaid=str(UNSAID))
         )
         if self.sent:
             self._focus(data.get("change", ""))
@@ -62,6 +63,11 @@ class RulesForm:
         while target.parts:
             target = target.parts[-1 if target is rows else 0]
         target.first = True
+
+    @property
+    def grew(self) -> bool:
+        """Whether a row was added or removed in it just now."""
+        return any(field.first for field in self.form.root.each())
 
     @property
     def wrong(self) -> bool:

@@ -81,6 +81,7 @@ class TemplateForm(forms.Form):
         }
         super().__init__(data, initial=first)
         self.template, self.quiet = template, quiet
+        self.added: int | None = None
         self.rows = drafts.rows_of(data, template)
         self.drafts = [row.step(template) for row in self.rows]
         if data is not None and "rows" not in data:  # not from the page
@@ -98,6 +99,11 @@ class TemplateForm(forms.Form):
             self._errors = ErrorDict()
             for rules in (*self.rules, self.whole):
                 rules.forget_errors()
+
+    def focus_on_name(self, number: int) -> None:
+        """Put the focus on the name of a step that was just added."""
+        self.added = number
+        self.fields[f"{number}.name"].widget.attrs["autofocus"] = True
 
     def _named(self, number: int) -> str:
         return self.data.get(f"{number}.name") or name_of(self.drafts[number])
@@ -131,7 +137,7 @@ class TemplateForm(forms.Form):
         """For each step: `title`, `name`, `texts` (slug of the step template whose texts may be
         changed), `asks` (whether a person is asked), `parts` (of its other rules), `also` (what
         the form does not show), `base` and `kind` (as of `drafts.Row`), `called` (the field of its
-        name).
+        name), `named` (whether the focus is on that), `open` (whether there is something to see).
         """
         titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
         functions = dict(StepTemplate.objects.order_by("version").values_list("slug", "function"))
@@ -151,6 +157,8 @@ class TemplateForm(forms.Form):
                     "base": "" if row.base is None else row.base,
                     "kind": step.get("step_template_slug", ""),
                     "called": self[f"{number}.name"] if row.base is None else None,
+                    "named": self.added == number,
+                    "open": rules.wrong or rules.grew or f"{number}.name" in self.errors,
                 }
             )
         return made
@@ -309,7 +317,7 @@ def _name_field(kind: str) -> forms.Field:
         max_length=100,
         initial=kind,
         label=gettext("Name of the step"),
-        help_text=gettext("Unique in this template; ways that lead here name it."),
+        help_text=gettext("Unique in this template. Used in transitions."),
     )
 
 

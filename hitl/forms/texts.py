@@ -18,12 +18,22 @@ from typing import Any
 
 from django import forms
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from hitl.forms.kinds import Kind, words
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+DURATION = re.compile(r"P(?P<time>T(?=[1-9][0-9]*[HMS]$))?(?P<number>[1-9][0-9]*)(?P<unit>[DHMS])")
+UNITS = {
+    "TM": gettext_lazy("minutes"),
+    "TH": gettext_lazy("hours"),
+    "D": gettext_lazy("days"),
+    "TS": gettext_lazy("seconds"),
+}
+"""Of a duration: how ISO 8601 writes it, without the P and the number."""
 
 
 class NotAsTyped(ValueError):
@@ -92,6 +102,20 @@ def shown(kind: Kind, value: Any) -> str:
             at = timezone.localtime(at) if at.tzinfo else at
         return at.replace(tzinfo=None).isoformat(timespec="seconds")
     return words(value)
+
+
+def duration_of(text: str) -> tuple[str, str]:
+    """A duration as a number and one of `UNITS`; as it is written, where one unit says it not."""
+    found = DURATION.fullmatch(text)
+    unit = f"{found['time'] or ''}{found['unit']}" if found else ""
+    return (found["number"], unit) if found and unit in UNITS else (text, "")
+
+
+def as_duration(text: str, unit: str) -> str:
+    """What was typed with a unit, in ISO 8601; what is no number stays as it is."""
+    if not text.isascii() or not text.isdecimal() or unit not in UNITS:
+        return text
+    return f"P{unit[:-1]}{text}{unit[-1]}"
 
 
 def whole(text: str) -> int:

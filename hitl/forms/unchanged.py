@@ -30,6 +30,8 @@ def sent(form: SchemaForm) -> MultiValueDict[str, str]:
             data[field.name] = "true"
         elif field.kind not in {"check", "group", "fixed"}:
             data[field.name] = as_sent(field.kind, field.value)
+            if field.unit:
+                data[f"{field.name}.unit"] = field.unit
     return data
 
 

@@ -11,22 +11,18 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, Min, Q
 
-from checkpoints import ids
 from hitl.models.outbound import Delivery, DeliveryStatus
 from hitl.operations import health, loads
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.wait_gate import lifecycles
 from runs.models import Heartbeat, HeartbeatKind, HostClock, Pause, Place, Run, installation
-from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
+from runs.states import LIVE, PENDING, RUNNING
 
 SHOWN = 20
 PROCESSES = 100
 LATELY = dt.timedelta(days=1)
-NEWEST, LONGEST = (
-    paging.ListOrder(newest=True, prefix=Run.PREFIX),
-    paging.ListOrder("due_at", timeless=True, prefix=Run.PREFIX),
-)
+LONGEST = paging.ListOrder("due_at", timeless=True, prefix=Run.PREFIX)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +71,6 @@ class Dashboard:
     """Hosts whose clock is off, as their workers found lately."""
     stuck: ListPage[Run]
     """Due for longer than the sweep's patience, or with a lease that has ended: longest first."""
-    incidents: ListPage[Run]
-    """Runs begun in the last day that failed because they kept losing their workers, newest
-    first.
-    """
     questions: dict[str, Any]
     """`open`, `late` (past their deadline), `oldest`."""
     lately: dict[str, int]
@@ -95,9 +87,6 @@ def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
     """
     live: dict[str, int] = dict.fromkeys(sorted(LIVE), 0)
     live |= dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
-    recent = Run.objects.filter(
-        pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT
-    )
     return Dashboard(
         counts=live,
         queues=queues(now),
@@ -105,14 +94,6 @@ def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
         workers=_workers(here),
         clocks=list(HostClock.objects.now(now=now).order_by("host")[:SHOWN]),
         stuck=_stuck(now, here),
-        incidents=paging.in_order(
-            recent.select_related("thread"),
-            NEWEST,
-            here,
-            "incidents",
-            size=SHOWN,
-            anchor="incidents",
-        ),
         questions=Pause.objects.open().aggregate(
             open=Count("pk"),
             late=Count("pk", filter=Q(deadline_at__lt=now)),

@@ -6,23 +6,25 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, Max, OuterRef, QuerySet
 
 from checkpoints import ids
+from checkpoints.database.people import User
 from checkpoints.state import codec
 from hitl.operations.batches import MOST
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
-from runs.models import Run
+from runs.models import Run, StepTraceback
 from runs.states import FAILED
 
 SHOWN = 30
 GROUPS = 50
 DAYS = (1, 7, 30, 365)
+LOOK, TRACEBACK = "runs.view_run", "runs.view_steptraceback"
 NEWEST = paging.ListOrder(newest=True, prefix=Run.PREFIX)
 
 
@@ -105,6 +107,22 @@ def stopped_at(run: Run) -> str:
     """The step at which a run ended; "" where none had begun."""
     head = run.thread.head
     return "" if head is None else head.next_step or head.node_id
+
+
+def may_trace(by: User) -> bool:
+    """Whether a person may read tracebacks, on the page of a failure."""
+    return by.has_perm(LOOK) and by.has_perm(TRACEBACK)
+
+
+def trace_of(runs: Sequence[Run], *, by: User) -> StepTraceback | None:
+    """Where in their author's code the newest failure of these runs was raised; None for whoever
+    may not read it.
+    """
+    failed = [run.pk for run in runs if run.status == FAILED]
+    if not failed or not may_trace(by):
+        return None
+    found = StepTraceback.objects.select_related("run").filter(run__in=failed)
+    return found.order_by("-at").first()
 
 
 def orders_of(chosen: FailureFilter, *, now: dt.datetime) -> list[uuid.UUID]:

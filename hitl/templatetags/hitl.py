@@ -29,6 +29,7 @@ from hitl.rendering import events, moments
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
+from hitl.rendering.own_words import own
 from hitl.rendering.paging import ListPage
 from hitl.rendering.patches import sheets
 from hitl.rendering.patches.reading import ReadPatch
@@ -59,6 +60,7 @@ register.simple_tag(moments.until)
 register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
+register.filter(own)
 
 
 @register.simple_tag
@@ -109,7 +111,7 @@ def told(at: dt.datetime) -> str:
 @register.filter
 def day(at: dt.date) -> str:
     """`7 Jul 2026`."""
-    return dates.day(timezone.make_aware(dt.datetime.combine(at, dt.time(12))))
+    return dates.of_date(at)
 
 
 @register.filter

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from checkpoints.store.prepared_queries import Prepared
 from hitl.models import Decision
+from hitl.rendering.own_words import own
 from hitl.views.common import place_of
 from hitl.views.story import output_of
 from runs.models import Definition, Pause, Run, WorkOrder
@@ -200,9 +201,9 @@ def progress_of(
             state = "todo"
         elif step["name"] in left_out:
             state = "left"
-        own = {"title": step["title"], "state": state}
+        past = {"title": own(step["title"]), "state": state}
         if step["name"] == failed and state == "done":
-            own |= {"state": "failed", "past": "yes"}
+            past |= {"state": "failed", "past": "yes"}
         at = "failed" if status == "failed" else "now"
         more = (
             {"person": "yes"}
@@ -212,12 +213,14 @@ def progress_of(
             else {}
         )
         parts.append(
-            {"title": step["title"], "state": "done" if is_done else at, **more} if here else own
+            {"title": own(step["title"]), "state": "done" if is_done else at, **more}
+            if here
+            else past
         )
         if step["pause_after"]:
             parts.append(
                 {
-                    "title": sequence.pause_title(step),
+                    "title": own(sequence.pause_title(step)),
                     "state": at if is_done else state,
                     "person": "yes",
                 }

@@ -25,9 +25,9 @@ def switch(request: HttpRequest) -> HttpResponse:
         keys.switch(person(request), on=wanted == "on")
         messages.success(
             request,
-            gettext("Single keys answer and move again.")
+            gettext("Keyboard shortcuts are on again.")
             if wanted == "on"
-            else gettext("Single keys do nothing any more, in no browser of yours."),
+            else gettext("Keyboard shortcuts are off, in all your browsers."),
         )
     place = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(

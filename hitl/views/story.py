@@ -32,7 +32,7 @@ OUTPUT = 500
 """Chunks of output that a page begins with."""
 
 
-LISTS = ("events", "log", "runs", "said", "artifacts")
+LISTS = ("events", "log", "runs", "said", "artifacts", "children", "child")
 """Names that an address gives to places in the lists of a page."""
 
 

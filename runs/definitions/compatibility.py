@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ class Found:
     definition: str
     """Its digest."""
     template: str
+    """With its version."""
     verdict: Verdict
     steps: tuple[str, ...]
     """The steps at or ahead of these runs that the verdict is about, in their order; none where all
@@ -46,7 +47,12 @@ class Found:
     """Those of them before which runs wait until an operator accepts the changed code."""
     count: int
     runs: tuple[str, ...]
-    """Shown ids of the oldest of them, up to SHOWN."""
+    """Shown ids of the oldest of them, up to SHOWN; none where `report` is to name none."""
+
+    @property
+    def slug(self) -> str:
+        """The template, without its version."""
+        return self.template.rpartition(" v")[0]
 
 
 Place = tuple[str, str]
@@ -55,27 +61,44 @@ question they wait at.
 """
 
 
-def report(*, verdicts: Sequence[Verdict] = VERDICTS) -> list[Found]:
+def report(*, verdicts: Sequence[Verdict] = VERDICTS, names_runs: bool = True) -> list[Found]:
     """Live runs with one of these verdicts, by definition: two queries over all runs, then one for
-    each line that is reported.
+    each line whose runs are named.
 
     A step that jumps (`Go(to=…)`) may lead back to one that was judged to be behind.
     """
+    places, definitions = _places(_live())
+    return [
+        step
+        for digest in sorted(places)
+        for step in _judge(definitions[digest], places[digest], verdicts, names_runs)
+    ]
+
+
+def standing(template: str, verdict: Verdict) -> QuerySet[Run]:
+    """The live runs of all versions of a template that have one verdict."""
+    places, definitions = _places(_live().filter(definition__template_slug=template))
+    here = Q(pk__in=[])
+    for digest in places:
+        there = _by_verdict(definitions[digest], places[digest]).get(verdict, [])
+        here |= _at(there) & Q(definition=digest)
+    runs: QuerySet[Run] = _live().filter(here)
+    return runs
+
+
+def _places(
+    live: QuerySet[Any],
+) -> tuple[dict[str, dict[Place, int]], dict[str, Definition]]:
+    """Digest of each definition → where its runs stand, and how many; and the definitions."""
     places: dict[str, dict[Place, int]] = {}
     grouped = (
-        _live()
-        .values_list("definition", "thread__head__next_step", "question__answers")
+        live.values_list("definition", "thread__head__next_step", "question__answers")
         .annotate(count=Count("pk"))
         .order_by()
     )
     for digest, next_step, answers, count in grouped:
         places.setdefault(digest, {})[next_step or "", codec.encode(answers or {})] = count
-    definitions = Definition.objects.in_bulk(list(places))
-    return [
-        step
-        for digest in sorted(places)
-        for step in _judge(definitions[digest], places[digest], verdicts)
-    ]
+    return places, Definition.objects.in_bulk(list(places))
 
 
 def _live() -> QuerySet[Any]:
@@ -85,17 +108,15 @@ def _live() -> QuerySet[Any]:
 
 
 def _judge(
-    definition: Definition, places: dict[Place, int], wanted: Sequence[Verdict]
+    definition: Definition,
+    places: dict[Place, int],
+    wanted: Sequence[Verdict],
+    names_runs: bool,
 ) -> Iterator[Found]:
     steps = definition.steps
     verdicts = {step["name"]: _verdict(step) for step in steps}
     ahead = {place: _ahead(steps, place) for place in places}
-    there: dict[Verdict, list[Place]] = {}
-    for place in places:
-        worst: Verdict = min(
-            (verdicts[name] for name in ahead[place]), key=VERDICTS.index, default="compatible"
-        )
-        there.setdefault(worst, []).append(place)
+    there = _by_verdict(definition, places)
     for verdict in VERDICTS:
         if verdict not in there or verdict not in wanted:
             continue
@@ -113,11 +134,36 @@ def _judge(
             steps=tuple(step["name"] for step in steps if step["name"] in meant),
             held=tuple(step["name"] for step in steps if step["name"] in meant and _waits(step)),
             count=sum(places[place] for place in at),
-            runs=tuple(ids.show(Run.PREFIX, run) for run in _runs(definition, at)),
+            runs=tuple(ids.show(Run.PREFIX, run) for run in _runs(definition, at))
+            if names_runs
+            else (),
         )
 
 
+def _by_verdict(definition: Definition, places: Iterable[Place]) -> dict[Verdict, list[Place]]:
+    """The places by the worst verdict of the steps that may still run from there."""
+    verdicts = {step["name"]: _verdict(step) for step in definition.steps}
+    there: dict[Verdict, list[Place]] = {}
+    for place in places:
+        worst: Verdict = min(
+            (verdicts[name] for name in _ahead(definition.steps, place)),
+            key=VERDICTS.index,
+            default="compatible",
+        )
+        there.setdefault(worst, []).append(place)
+    return there
+
+
 def _runs(definition: Definition, places: Sequence[Place]) -> list[uuid.UUID]:
+    return list(
+        _live()
+        .filter(_at(places), definition=definition)
+        .order_by("pk")
+        .values_list("pk", flat=True)[:SHOWN]
+    )
+
+
+def _at(places: Iterable[Place]) -> Q:
     here = Q(pk__in=[])
     for next_step, answers in places:
         question = (
@@ -126,12 +172,7 @@ def _runs(definition: Definition, places: Sequence[Place]) -> list[uuid.UUID]:
             else Q(question__isnull=True)
         )
         here |= Q(thread__head__next_step=next_step) & question
-    return list(
-        _live()
-        .filter(here, definition=definition)
-        .order_by("pk")
-        .values_list("pk", flat=True)[:SHOWN]
-    )
+    return here
 
 
 def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
@@ -245,5 +286,4 @@ def changed_ahead(pause: Pause) -> list[ChangedStep]:
 
 def held() -> QuerySet[Run]:
     """The runs that are held because of their code."""
-    waiting = Run.objects.filter(status=PENDING).exclude(held_because="")
-    return waiting.select_related("thread__head", "definition")
+    return Run.objects.filter(status=PENDING).exclude(held_because="")

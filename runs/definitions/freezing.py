@@ -256,6 +256,11 @@ def approvals_wanted(step: FrozenStep) -> Sequence[ApprovalWanted]:
     return required_approvals(function)
 
 
+def _phase(said: object, name: str, *, asks: bool) -> str:
+    """What the work waits for after a step: as the template says, else as `use` names it."""
+    return str(said or (f"awaiting_{name}_approval" if asks else ""))[:64]
+
+
 def _freeze_step(
     step: Mapping[str, Any],
     position: int,
@@ -303,7 +308,7 @@ def _freeze_step(
         "fingerprint": fingerprint_of(kind.function),
         "config": registry.traits_of(kind.function).server.completed(kind.config, setting),
         "pause_after": pause_after,
-        "pause_phase": str(step.get("pause_phase") or "")[:64],
+        "pause_phase": _phase(step.get("pause_phase"), name, asks=pause_after),
         "revise_to": str(step.get("revise_to") or name),
         "choices": _choices(step.get("choices", []), position),
         "max_revisions": rounds,
@@ -398,5 +403,3 @@ def _check_answers(steps: Sequence[FrozenStep]) -> None:
             raise refused(f"{place}.on_failure", words)
         if RESERVED & {choice["name"] for choice in step["choices"]}:
             raise refused(f"{place}.choices", "approve, revise and cancel are answers already.")
-        if step["pause_after"] and not step["pause_phase"]:
-            raise refused(f"{place}.pause_phase", "A step that pauses needs a pause_phase.")

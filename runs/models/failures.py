@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sysconfig
 from pathlib import Path
+from typing import NamedTuple
 
 from django.db import models
 
@@ -17,6 +18,12 @@ OURS = tuple(
 )
 LIBRARIES = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "purelib", "platlib"))
 """A failure is told where the author wrote, and not where we or a library raise it."""
+
+
+class Frame(NamedTuple):
+    file: str
+    line: str
+    function: str
 
 
 class StepTraceback(models.Model):
@@ -35,10 +42,13 @@ class StepTraceback(models.Model):
         return f"{self.step} of {self.run_id}"
 
     @property
+    def frame(self) -> Frame | None:
+        """The innermost line that the author wrote; None where the traceback names none."""
+        every = (Frame(*found) for found in FRAME.findall(self.text))
+        frames = [frame for frame in every if not frame.file.startswith((*OURS, *LIBRARIES, "<"))]
+        return frames[-1] if frames else None
+
+    @property
     def place(self) -> str:
-        """The innermost line that the author wrote, as `file, line n, in function`; "" where the
-        traceback names none.
-        """
-        every = FRAME.findall(self.text)
-        frames = [frame for frame in every if not frame[0].startswith((*OURS, *LIBRARIES, "<"))]
-        return "{}, line {}, in {}".format(*frames[-1]) if frames else ""
+        """That line as `file, line n, in function`; "" where there is none."""
+        return "{}, line {}, in {}".format(*self.frame) if self.frame else ""

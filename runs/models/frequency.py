@@ -28,11 +28,10 @@ HOW_LONG = (
 
 PROMISES: dict[str, str] = {
     Frequency.STEP: gettext_noop(
-        "Each step's result is kept at once. After a crash the run goes on at the step that "
-        "was at work; no step that finished runs again."
+        "Progress is saved after every step. After a crash, no finished step runs again."
     ),
     Frequency.NODES: gettext_noop(
-        "Each step's result is kept at once, and nothing of the loops in between. After a crash "
+        "Progress is saved after every step, and not between loops. After a crash "
         "the loops of the step that was at work run "
         "again, under the same keys: what they recorded with context.once is not done again. "
         "Pauses, answers and ends are always kept."

@@ -151,6 +151,7 @@ ADDRESSES: dict[str, Address] = {
     "operations/failures/retry": operator("runs.change_run", "GET"),
     "operations/batches/new": operator("runs.change_run", "GET POST"),
     f"operations/batches/{BATCH}/": operator("runs.view_run", "GET", whole=True),
+    "operations/code/": operator("runs.view_run", "GET", whole=True),
     "operations/sweep": operator("runs.change_run", "POST"),
     f"operations/failures/{RUN}/": operator("runs.view_run", "GET", whole=True, sparse=True),
     f"operations/{RUN}/send-again": operator("runs.change_run", "POST"),

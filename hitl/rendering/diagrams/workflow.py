@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext, gettext_lazy
 
+from hitl.rendering.own_words import own
 from runs.workflows import sequence
 from runs.workflows.sequence import FrozenStep
 
@@ -226,13 +227,13 @@ def _nodes(steps: Sequence[FrozenStep], standing: Standing | None) -> list[Node]
         put(
             "step",
             name,
-            step["title"],
+            own(step["title"]),
             note,
             run.steps.get(name, "" if standing is None else "todo"),
         )
         if step["pause_after"]:
             state = run.pauses.get(name, "" if standing is None else "todo")
-            put("pause", _pause(name), sequence.pause_title(step), state=state)
+            put("pause", _pause(name), own(sequence.pause_title(step)), state=state)
     put("end", "", "End")
     return nodes
 
@@ -299,13 +300,13 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
     sentences = []
     for step in steps:
         name = step["name"]
-        parts = [step["title"], *_remarks(step)]
+        parts = [own(step["title"]), *_remarks(step)]
         if standing is not None:
             parts.insert(1, str(STATES[run.steps.get(name, "todo")]))
             parts += [note] if (note := run.notes.get(name)) else []
         sentence = ", ".join(parts) + "."
         if step["pause_after"]:
-            asked = sequence.pause_title(step)
+            asked = own(sequence.pause_title(step))
             if standing is not None:
                 asked += f" ({ASKED[run.pauses.get(name, 'todo')]})"
             sentence += " " + gettext("Then a person is asked: %(asked)s.") % {"asked": asked}

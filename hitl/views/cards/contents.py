@@ -21,6 +21,7 @@ from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.rendering.links import decide_of
 from hitl.rendering.patches.reading import ReadPatch
+from hitl.rendering.own_words import own
 from hitl.views.cards import standing as cards
 from hitl.views.cards import talk, typed
 from hitl.views.common import home_of, place_of
@@ -200,7 +201,7 @@ def _further(pause: Pause) -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "label": pause.labels[name],
+            "label": own(pause.labels[name]),
             "to": names.get(to) or elsewhere(pause.run) or gettext("the end"),
         }
         for name, to in pause.answers.items()

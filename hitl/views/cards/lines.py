@@ -17,6 +17,7 @@ from checkpoints.text import invisible
 from hitl.models import Decision
 from hitl.rendering.links import address
 from hitl.rendering.moments import Moments
+from hitl.rendering.own_words import own
 from hitl.views.lists.reading import Past
 
 EXPIRED = "expired"
@@ -57,7 +58,7 @@ def _words(language: str | None) -> Mapping[str, str]:
 
 def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
     pause, work, decision = past.pause, past.work, past.decision
-    question = pause.question.replace("Waiting for ", "")
+    question = own(pause.question.replace("Waiting for ", ""))
     asked = words["asked"] % {
         "question": invisible.html(question),
         "revision": pause.revision,
@@ -94,7 +95,9 @@ def _feedback(decision: Decision | None) -> str:
 def verdict(action: str, labels: Mapping[str, str]) -> SafeString:
     """What was answered, with its icon; labels: of the template's own answers."""
     if action not in VERDICTS:
-        return SafeString(f"{_drawn('check')} {invisible.html(labels.get(action) or action)}")
+        return SafeString(
+            f"{_drawn('check')} {invisible.html(own(labels.get(action, '')) or action)}"
+        )
     icon, _ = VERDICTS[action]
     return SafeString(f"{_drawn(icon)} {escape(_words(get_language())[action])}")
 

@@ -20,6 +20,7 @@ from hitl.decisions import bulk
 from hitl.decisions.reviewers import policy, turns
 from hitl.rendering.links import decide_of
 from hitl.rendering.moments import Moments
+from hitl.rendering.own_words import own
 from hitl.views.common import risk_words
 from hitl.views.lists.reading import Waiting
 from runs.models import Pause
@@ -110,7 +111,7 @@ class QuestionRows:
             if self._several
             else "",
             f'<div class="what"><a dir="auto" class="main-link" href="{place}">'
-            f"{invisible.html(pause.question)}</a>",
+            f"{invisible.html(own(pause.question))}</a>",
             f' <span class="risk {escape(risk)}">{escape(capfirst(risk_words(risk)))}</span>'
             if risk != "normal"
             else "",
@@ -191,7 +192,7 @@ class QuestionRows:
         """
         if not pause.brief or turns.staged(pause) or bulk.refused(pause, APPROVE):
             return ""
-        return invisible.plain(pause.labels.get(APPROVE) or self._words["approve"])
+        return invisible.plain(own(pause.labels.get(APPROVE, "")) or self._words["approve"])
 
 
 def held_by(row: Waiting, now: dt.datetime) -> int | None:

@@ -21,6 +21,7 @@ from hitl.decisions.reviewers import delegations, external_access, policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import Vote, name_of
 from hitl.rendering import word_diff
+from hitl.rendering.own_words import own
 from runs.definitions import compatibility, due_times
 from runs.models import Pause
 from runs.workflows.reviews import stages
@@ -246,7 +247,7 @@ class Card:
         """The answers, as their buttons say, that need a reason; a revision always has its
         words.
         """
-        return [self.pause.labels.get(name, name.capitalize()) for name in self._need_reason]
+        return [own(self.pause.labels.get(name, name.capitalize())) for name in self._need_reason]
 
     @property
     def _need_reason(self) -> list[str]:

@@ -6,12 +6,14 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
+from checkpoints.database.people import NAME, User
 from hitl.forms import drafts
 from hitl.forms.templates import NewTemplateForm, TemplateForm
 from hitl.rendering.diagrams import graph, workflow
@@ -24,6 +26,8 @@ from runs.models import Template
 from runs.services import dry_runs
 
 ADD = "runs.add_template"
+NAMES = 500
+"""People, and groups, that the page offers."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -178,7 +182,10 @@ def _changed(
         tried = _tried(form, request, base) if form.is_valid() else None
         return _page(request, form, current, tried=tried, status=200 if tried else 422)
     data, focus = drafts.changed(request.POST, change)
-    return _page(request, kind(data, template=base, quiet=True), current, focus=focus)
+    form = kind(data, template=base, quiet=True)
+    if change == "add" and focus is not None and len(form.rows) > drafts.count(request.POST):
+        form.focus_on_name(focus)
+    return _page(request, form, current, focus=focus)
 
 
 def _tried(form: TemplateForm, request: HttpRequest, base: Template) -> dry_runs.DryRun:
@@ -207,7 +214,8 @@ def _page(
         "form": form,
         "may": may,
         "refused": status == 403 and request.method == "POST",
-        "kinds": catalog.current_kinds() if may else [],
+        "kinds": catalog.kinds_by_workflow() if may else [],
+        "known": _known() if may else {},
         "focus": focus,
         "tried": tried,
         "draft": form.is_bound and form.quiet,
@@ -224,6 +232,16 @@ def _page(
     context["may_switch"] = by.has_perm(rights.SWITCH)
     context["version"] = current.version
     return render(request, "hitl/templates/template.html", context, status=status)
+
+
+def _known() -> dict[str, Any]:
+    """Names that the page offers where somebody is named; others may be typed."""
+    people = User.objects.filter(is_active=True, service_account=None).order_by(NAME)[:NAMES]
+    groups = Group.objects.order_by("name").values_list("name", flat=True)[:NAMES]
+    return {
+        "people": [(one.get_username(), one.get_full_name()) for one in people],
+        "groups": list(groups),
+    }
 
 
 def _drawn(template: Template) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from hitl.views.common import person
 from runs.models import Run, StepTraceback, Template
 from runs.states import FAILED
 
-TRACEBACK = "runs.view_steptraceback"
-
 
 @login_required
 @permission_required("runs.view_run", raise_exception=True)
@@ -54,7 +52,7 @@ def failure(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     )
     if run is None:
         raise Http404(gettext("There is no such failed run."))
-    may_read = person(request).has_perm(TRACEBACK)
+    may_read = person(request).has_perm(failures.TRACEBACK)
     context = {
         "run": run,
         "step": failures.stopped_at(run),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
@@ -13,17 +14,20 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints.database import clock
+from checkpoints.state import codec
+from checkpoints.text import dates
 from hitl.models import Batch
-from hitl.operations import dashboard, flow, health, invariants
-from hitl.rendering import paging
+from hitl.operations import changed_code, dashboard, failures, flow, health, invariants
+from hitl.operations.failures import FailureFilter
+from hitl.rendering.diagrams import bars
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 from runs import services, tasks
-from runs.definitions import compatibility
 from runs.models import Run
+from runs.states import FailureCode
 
-HELD, BATCHES = 50, 10
-OLDEST = paging.ListOrder(prefix=Run.PREFIX)
+BATCHES, CODE = 10, ("template", "reason")
+INCIDENTS = FailureFilter(code=FailureCode.INCIDENT, days=1)
 
 
 @login_required
@@ -36,22 +40,46 @@ def operations(request: HttpRequest) -> HttpResponse:
     now = clock.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
-    here = ListAddress(request.path, request.GET.dict()).only(
-        "held", "stuck", "incidents", "workers"
-    )
-    held = paging.in_order(compatibility.held(), OLDEST, here, "held", size=HELD, anchor="code")
-    code = {"held": held, "changed": compatibility.report(verdicts=sorted(compatibility.BAD))}
+    here = ListAddress(request.path, request.GET.dict()).only("stuck", "workers")
+    lately = flow.lately(now=now)
     context = {
         "now": now,
         "parts": [*health.look_at_database(), *health.parts(["redis"])],
         "standing": dashboard.standing(now=now, here=here),
-        "flow": flow.lately(now=now),
+        "flow": lately,
+        "charts": _charts(lately),
+        "incidents": failures.groups(INCIDENTS, now=now),
+        "code": changed_code.lines(),
         "batches": Batch.objects.defer("orders").order_by("-made_at")[:BATCHES],
         "results": results,
         "broken": broken,
-        **code,
     }
     return render(request, "hitl/operations/operations.html", context)
+
+
+def _charts(lately: flow.Flow) -> dict[str, bars.Bars]:
+    return {
+        "ages": bars.chart(bars.Count(gettext(words), count) for words, count in lately.ages),
+        "speeds": bars.chart(bars.Count(gettext(words), count) for words, count in lately.speeds),
+        "days": bars.chart(
+            bars.Count(dates.of_date(one.day), one.count, one.expired) for one in lately.days
+        ),
+    }
+
+
+@login_required
+@permission_required("runs.view_run", raise_exception=True)
+@require_safe
+def code(request: HttpRequest) -> HttpResponse:
+    """The runs of one template, by `?template=`, whose code changed, is missing or holds them, by
+    `?reason=`.
+    """
+    asked = {
+        name: codec.readable(request.GET.get(name, "")[:80]) for name in ("template", "reason")
+    }
+    here = ListAddress(request.path, request.GET.dict()).only("template", "reason", "after")
+    context = {**asked, "page": changed_code.listed(asked["template"], asked["reason"], here)}
+    return render(request, "hitl/operations/code.html", context)
 
 
 @login_required
@@ -102,11 +130,12 @@ def send_again(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 @require_POST
 def accept_code(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """Let a run that is held go on with the changed code of its next step."""
-    get_object_or_404(Run, pk=run_id)
+    run = get_object_or_404(Run.objects.select_related("definition"), pk=run_id)
     try:
         services.accept_code(run_id, by=person(request))
     except services.NotHeld as refused:
         messages.error(request, str(refused))
     else:
         messages.success(request, gettext("The run continues with the current code."))
-    return redirect("hitl:operations")
+    held = {"template": run.definition.template_slug, "reason": changed_code.HELD}
+    return redirect(f"{reverse('hitl:code')}?{urlencode(held)}")

@@ -50,7 +50,7 @@ class StartForm(forms.Form):
     request_pointer = forms.CharField(
         max_length=200,
         required=False,
-        label=gettext_lazy("Where the request stands in the message"),
+        label=gettext_lazy("Path to the request"),
         help_text=gettext_lazy(
             "A JSON pointer such as /data/text; it comes before the words above."
         ),

@@ -16,18 +16,20 @@ from checkpoints.models import Event, EventKind
 from hitl.decisions import services, undo, visibility
 from hitl.forms.pages import DecisionForm
 from hitl.models import Decision, name_of
+from hitl.operations import failures
 from hitl.rendering import links
 from hitl.rendering.paging import ListAddress
 from hitl.threads import why
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, standing
-from hitl.views.threads import news
+from hitl.views.threads import children, news
 from hitl.views.threads.news import Looked, Version
 from hitl.views.threads.timeline import TimelineRows, log_lines
 from runs import phases
 from runs.models import Run, WorkOrder
 from runs.services import priorities, resubmit, step_times
 from runs.workflows.sequence import CANCEL
+from runs.states import FAILED
 
 TERMINAL = {"completed", "failed"}
 
@@ -171,7 +173,7 @@ def _parts_of(
         **story.story_of(order.thread_id, here, of_order=True, gathering=gathering_at(order)),
         "steps": (steps := progress(order)),
         "ended_at": family.ended_at(steps),
-        "members": family.members_of(run, below, pauses),
+        "children": children.of(family.members_of(run, below, pauses), here),
         "waiting_for": family.waiting_for(run),
         "at_work": step_times.at_work(run),
         "undo": undoable,
@@ -179,6 +181,9 @@ def _parts_of(
         "ended_words": ended_words(order),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
+        "trace": failures.trace_of([run, *below], by=by)
+        if run is not None and order.standing == FAILED
+        else None,
         "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
         "may_suspend": not observer and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),

@@ -34,7 +34,7 @@ from hitl.views import artifacts, family, story
 from hitl.views.cards import contents
 from hitl.views.common import home_of, person, place_of
 from hitl.views.lists.bar import Listing
-from hitl.views.threads import chat
+from hitl.views.threads import chat, children
 from runs.models import Artifact, Pause, QueuedTurn, Run, Template
 from runs.services import external_runs, step_times
 from runs.states import COMPLETED, LIVE, Lifecycle
@@ -231,7 +231,7 @@ def page_of(
         "artifacts": None
         if observer
         else artifacts.of(thread.pk, below, here, has_some=getattr(run, "has_artifacts", True)),
-        "members": family.members_of(run, below, pauses),
+        "children": children.of(family.members_of(run, below, pauses), here),
         "waiting_for": gathers,
         "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),

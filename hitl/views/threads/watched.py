@@ -26,9 +26,11 @@ from hitl.decisions import services, visibility
 from hitl.http import tracing
 from hitl.live import hub
 from hitl.live.work_feed import SEPARATOR, WorkKind
+from hitl.operations import failures
 from hitl.views.common import person
 from runs.models import WorkOrder
 from runs.services import priorities, resubmit
+from runs.states import FAILED
 
 FOR = 1.0
 """Seconds for which a page is handed on: what no event tells shows by then."""
@@ -37,8 +39,8 @@ AGAIN = 0.25
 was told looks again.
 """
 RIGHTS_FOR = 5.0
-"""Seconds for which is known whether a person may change an order's priority; who tries is asked
-anew.
+"""Seconds for which is known whether a person may change an order's priority, or read tracebacks;
+who tries is asked anew.
 """
 EVERY, EACH = 120, 10
 """Milliseconds between two looks of a page, and how many more for each who watches."""
@@ -59,7 +61,7 @@ class _Written(NamedTuple):
 _lock = Lock()
 _written: dict[Hashable, _Written] = {}
 _writing: dict[Hashable, Lock] = {}
-_may_change: dict[tuple[uuid.UUID, int], tuple[float, bool]] = {}
+_may_change: dict[Hashable, tuple[float, bool]] = {}
 
 
 def order_page(request: HttpRequest, order_id: uuid.UUID, page_of: PageOf) -> HttpResponse | None:
@@ -72,6 +74,8 @@ def order_page(request: HttpRequest, order_id: uuid.UUID, page_of: PageOf) -> Ht
     by = person(request)
     order = services.look_at_order(order_id, by=by)
     if not _is_shared(order) or order.latest_run is None:
+        return None
+    if order.standing == FAILED and _may_trace(by):
         return None
     earlier, successor = resubmit.beside(order, by=by)
     key = (
@@ -113,7 +117,8 @@ def kind_of(user: User, thread_id: uuid.UUID, language: str) -> WorkKind | None:
     except services.NotFound:
         return None
     observes = visibility.is_observer(order.thread, by=user)
-    return WorkKind(key, language, observes, _may_prioritise(order, user), user.pk)
+    may = _may_prioritise(order, user), _may_trace(user)
+    return WorkKind(key, language, observes, *may, user.pk)
 
 
 def write(kind: WorkKind, page_of: PageOf) -> tuple[int, str] | None:
@@ -124,6 +129,8 @@ def write(kind: WorkKind, page_of: PageOf) -> tuple[int, str] | None:
     try:
         order = services.look_at_order(kind.order_id, by=by)
         if not _is_shared(order) or any(resubmit.beside(order, by=by)):
+            return None
+        if kind.may_trace and order.standing == FAILED:
             return None
         with translation.override(kind.language):
             context = page_of(kind.order_id, by=by)
@@ -174,18 +181,26 @@ def _html(context: dict[str, Any]) -> str | None:
     if context["undo"] or context["pause"]:
         return None
     shared = {"shared": mark_safe(SEPARATOR), "look_every": _pace(context["order"])}  # noqa: S308  # ours
-    return loader.render_to_string(
-        "hitl/orders/_order_live.html", {**context, "csrf_token": TOKEN, **shared}
-    )
+    shared |= {"csrf_token": TOKEN, "trace": None}  # whoever may read where it failed has their own
+    return loader.render_to_string("hitl/orders/_order_live.html", {**context, **shared})
 
 
 def _may_prioritise(order: WorkOrder, by: User) -> bool:
-    now, key = time.monotonic(), (order.pk, by.pk)
+    return _may((order.pk, by.pk), lambda: priorities.may_change(order, by))
+
+
+def _may_trace(by: User) -> bool:
+    return _may((failures.TRACEBACK, by.pk), lambda: failures.may_trace(by))
+
+
+def _may(key: Hashable, ask: Callable[[], bool]) -> bool:
+    """What was the case within `RIGHTS_FOR`, else asked now."""
+    now = time.monotonic()
     at, may = _may_change.get(key, (-RIGHTS_FOR, False))
     if now - at >= RIGHTS_FOR:
         for old in [one for one, (then, _) in list(_may_change.items()) if now - then > RIGHTS_FOR]:
             _may_change.pop(old, None)
-        may = priorities.may_change(order, by)
+        may = ask()
         _may_change[key] = (now, may)
     return may
 

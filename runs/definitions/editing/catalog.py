@@ -84,6 +84,20 @@ def current_kinds() -> list[StepTemplate]:
     return list(StepTemplate.objects.current().order_by("title", "slug"))
 
 
+def kinds_by_workflow() -> list[tuple[str, list[StepTemplate]]]:
+    """Give them by the title of the first template that uses each; those that none uses come last,
+    under "".
+    """
+    first: dict[str, str] = {}
+    for template in Template.objects.current().order_by("title", "slug"):
+        for step in template.steps:
+            first.setdefault(str(step.get("step_template_slug") or ""), template.title)
+    found: dict[str, list[StepTemplate]] = {}
+    for kind in current_kinds():
+        found.setdefault(first.get(kind.slug, ""), []).append(kind)
+    return sorted(found.items(), key=lambda group: (not group[0], group[0]))
+
+
 def blank(schema: Mapping[str, Any] | None) -> bool:
     """Whether a configuration of this schema has no fields to fill in."""
     return schema is not None and not schema.get("properties")

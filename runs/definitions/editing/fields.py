@@ -15,6 +15,8 @@ from runs.models.frequency import Frequency
 from runs.workflows.reviews import rules
 from runs.workflows.sequence import HEADINGS
 
+DURATION, PERSON, GROUP = "waystation-duration", "waystation-person", "waystation-group"
+"""Formats that only forms know."""
 UNSHOWN = frozenset({"minItems", "pattern", "additionalProperties"})
 """Keywords that a form leaves to the check: how many entries a list has, how a name is written."""
 
@@ -42,7 +44,7 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
     options["queue"] |= _one_of(settings.WAYSTATION_QUEUES, [step.get("queue")])
     waits = {"oneOf": [{"const": phase, "title": title} for phase, title in HEADINGS.items()]}
     options["on_failure"] |= _one_of(names, [step.get("on_failure")])
-    review = _without_unshown(rules.SCHEMA)
+    review = _with_pickers(_without_unshown(rules.SCHEMA))
     counted = review["properties"]["deadline"]["properties"]["calendar"]
     now = step.get("review")
     deadline = now.get("deadline") if isinstance(now, Mapping) else None
@@ -66,7 +68,7 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
             },
             "max_revisions": {
                 "title": "Rounds of revision",
-                "description": "3 where this says nothing.",
+                "description": "Default: 3.",
                 "type": "integer",
             },
             "choices": {
@@ -81,7 +83,7 @@ def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
             },
             "revise_to": {
                 "title": "Where a revision leads",
-                "description": "Back to this step where this says nothing.",
+                "description": "Default: back to this step.",
                 **_one_of(names, [step.get("revise_to")]),
             },
             **options,
@@ -100,7 +102,7 @@ def of_template() -> dict[str, Any]:
     row = {"key": {"title": "Key of the state", "type": "string"}, "reducer": reducer}
     kept = _without_unshown(step_options.RETENTION)["properties"]
     for limit in kept.values():
-        limit["description"] = "As the settings say where this is empty."
+        limit["description"] = "Default: as the settings say."
     return {
         "type": "object",
         "properties": {
@@ -122,7 +124,7 @@ def of_template() -> dict[str, Any]:
             "retention": {"title": "What is kept", "type": "object", "properties": kept},
             "size_budget": {
                 "title": "Bytes that one run may write",
-                "description": "As the settings say where this is empty.",
+                "description": "Default: as the settings say.",
                 "type": ["integer", "null"],
             },
         },
@@ -136,6 +138,21 @@ def _without_unshown(schema: Any) -> Any:
             name: _without_unshown(part) for name, part in schema.items() if name not in UNSHOWN
         }
     return [_without_unshown(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _with_pickers(schema: Any) -> Any:
+    """Copy a schema for a form, in which durations have a unit and names may be picked."""
+    if isinstance(schema, list):
+        return [_with_pickers(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.items() >= rules.DURATION.items():
+        return {"title": "After", **schema, "format": DURATION}
+    made = {name: _with_pickers(part) for name, part in schema.items()}
+    for name, format_, title in (("users", PERSON, "Person"), ("groups", GROUP, "Group")):
+        if isinstance(named := made.get(name), dict) and named.get("type") == "array":
+            named["items"] = {**named["items"], "title": title, "format": format_}
+    return made
 
 
 def _one_of(names: Iterable[str], extra: Iterable[Any] = ()) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from runs.workflows.reviews.review import Review
 OUTCOMES = ("expire", "cancel", "escalate", "approve")
 RISKS = ("low", "normal", "high")
 
-_DURATION = {"type": "string", "maxLength": 40}
+DURATION = {"type": "string", "maxLength": 40}
 _NAMES = {
     "type": "array",
     "items": {"type": "string", "minLength": 1, "maxLength": 150},
@@ -38,7 +38,7 @@ _REVIEWERS = {
 }
 _QUORUM = {
     "title": "How many must approve",
-    "description": "1 where this says nothing.",
+    "description": "Default: 1.",
     "type": "integer",
     "minimum": 1,
     "maximum": 20,
@@ -53,28 +53,28 @@ _STAGE_NAME = {"type": "string", "pattern": stages.NAME}
 _DEADLINE: dict[str, dict[str, Any]] = {
     "after": {
         "title": "After",
-        "description": "A duration in ISO 8601, such as PT4H or P2D.",
-        **_DURATION,
+        "description": "A number and its unit, or a duration in ISO 8601 such as PT4H.",
+        **DURATION,
     },
     "calendar": {
         "title": "What is counted until then",
-        "description": "The hours of work of a calendar; every hour where none is named.",
+        "description": "The working hours of a calendar. Default: every hour.",
         "type": "string",
         "maxLength": 60,
     },
     "zone": {
         "title": "Time zone",
-        "description": "Such as Europe/Berlin; the server's where this is empty.",
+        "description": "Such as Europe/Berlin. Default: the server's.",
         "type": "string",
         "maxLength": 60,
     },
     "outcome": {
         "title": "When it has passed",
-        "description": "It expires where this says nothing.",
+        "description": "Default: the question expires.",
         "enum": list(OUTCOMES),
     },
 }
-_AS_OF_THE_QUESTION = "As of the question's own deadline where this says nothing."
+_AS_OF_THE_QUESTION = "Default: as of the question's own deadline."
 _STAGE = {
     "name": {
         "title": "Name",
@@ -114,7 +114,7 @@ SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "reviewers": {
-            "description": "Whoever takes part in the work where nobody is named.",
+            "description": "Default: anyone on this order.",
             **_REVIEWERS,
         },
         "quorum": _QUORUM,
@@ -179,9 +179,9 @@ SCHEMA: dict[str, Any] = {
         },
         "reminders": {
             "title": "Reminders",
-            "description": "ISO 8601 since the question was asked.",
+            "description": "Since the question was asked.",
             "type": "array",
-            "items": _DURATION,
+            "items": DURATION,
             "maxItems": 20,
         },
         "escalation": {
@@ -190,7 +190,7 @@ SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"after": {"title": "After", **_DURATION}, **_ACTORS},
+                "properties": {"after": {"title": "After", **DURATION}, **_ACTORS},
                 "required": ["after"],
                 "additionalProperties": False,
             },

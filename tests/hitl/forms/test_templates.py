@@ -84,6 +84,13 @@ def put(sent, fields):
     return sent
 
 
+def rows(name: str, *values: str) -> dict[str, str]:
+    """The fields of a list whose rows are texts."""
+    return {f"{name}.count": str(len(values))} | {
+        f"{name}.{number}": value for number, value in enumerate(values)
+    }
+
+
 def pressed(editor: Client, sent, change: str, slug: str = "repo-tidy"):
     """The form after one of its buttons."""
     page = editor.post(url(slug), put(sent, {"change": change}))
@@ -142,9 +149,10 @@ def test_rules_of_a_step_are_written_and_others_stay(editor, ben):
     sent = put(
         shown(editor),
         {
-            "0.review.reviewers.users": "ben\r\nana",
+            **rows("0.review.reviewers.users", "ben", "ana"),
             "0.review.quorum": "2",
-            "0.review.deadline.after": "P2D",
+            "0.review.deadline.after": "2",
+            "0.review.deadline.after.unit": "D",
             "0.review.deadline.outcome": "cancel",
             "0.review.deadline.calendar": "business",
             "0.review.risk": "high",
@@ -176,10 +184,10 @@ def test_stages_in_turn_are_added_removed_and_saved_by_buttons_alone(editor, ben
         {
             "0.review.stages.0.name": "dropped",
             "0.review.stages.1.name": "legal",
-            "0.review.stages.1.reviewers.users": "ben",
+            **rows("0.review.stages.1.reviewers.users", "ben"),
             "0.review.stages.1.question": "Are the terms acceptable?",
             "0.review.stages.2.name": "cfo",
-            "0.review.stages.2.reviewers.users": "cleo",
+            **rows("0.review.stages.2.reviewers.users", "cleo"),
             "0.review.stages.2.after": "legal",
             "0.review.stages.2.deadline.after": "PT4H",
         },
@@ -253,6 +261,59 @@ def test_what_else_a_step_and_a_template_may_say_is_written_on_the_page(editor):
     assert (saved.frequency, saved.retention, saved.size_budget) == ("loops", {"days": 30}, 5000)
 
 
+def test_durations_are_a_number_and_a_unit_and_what_no_unit_says_stays(editor):
+    steps = definitions.current("repo-tidy").steps
+    odd = {"deadline": {"after": "P1DT2H"}, "reminders": ["PT90M", "PT20H"]}
+    definitions.edit_template("repo-tidy", steps=[{**steps[0], "review": odd}, *steps[1:]])
+    sent = shown(editor)
+    assert [sent[f"0.review.{name}"] for name in ("deadline.after", "deadline.after.unit")] == [
+        "P1DT2H",
+        "",
+    ]
+    assert [sent[f"0.review.reminders.0{more}"] for more in ("", ".unit")] == ["90", "TM"]
+    put(sent, {"0.review.reminders.1": "3", "0.review.reminders.1.unit": "TH"})
+    assert editor.post(url(), sent).status_code == 302
+    saved = definitions.current("repo-tidy").steps[0]["review"]
+    assert saved == {**odd, "reminders": ["PT90M", "PT3H"]}
+    put(sent, {"version": "3", "0.review.deadline.after": "P2D"})  # whoever knows ISO 8601 may
+    assert editor.post(url(), sent).status_code == 302
+    assert definitions.current("repo-tidy").steps[0]["review"]["deadline"] == {"after": "P2D"}
+
+
+def test_asking_after_a_step_takes_a_tick_alone(editor, make_order):
+    """Before, As usual was refused: the step needs a pause_phase."""
+    steps = [
+        {key: value for key, value in step.items() if not key.startswith("pause_")}
+        for step in definitions.current("repo-tidy").steps
+    ]
+    definitions.edit_template("repo-tidy", steps=steps)
+    sent = put(shown(editor), {"0.pause_after": "true", "0.pause_phase": ""})
+    assert editor.post(url(), sent).status_code == 302
+    saved = definitions.current("repo-tidy").steps
+    assert definitions.freeze_steps(saved)[0]["pause_phase"] == "awaiting_planning_approval"
+
+
+def test_steps_are_folded_people_offered_and_an_added_step_has_the_focus_on_its_name(editor, ben):
+    page = editor.get(url()).content.decode()
+    assert page.count("<details open>") == page.count('id="step-1"><details open') == 0
+    assert f'<option value="{ben.username}">' in page
+    assert re.search(r'<optgroup label="Tidy a repository">\s*<option value="tidy-', page)
+    added = put(shown(editor), {"change": "add", "add": "tidy-review"})
+    page = editor.post(url(), added).content.decode()
+    focused = re.findall(r"<(\w+)[^>]*autofocus", page)
+    assert focused == ["input"]
+    assert re.search(r'name="4.name"[^>]*autofocus', page)
+    [last] = re.findall(r'id="step-5">.*?<details( open)?>', page, re.S)
+    assert last
+    grown = put(form_of(page), {"change": "add:1.review.reviewers.users"})
+    page = editor.post(url(), grown).content.decode()
+    assert re.findall(r'id="step-2">.*?<details( open)?>', page, re.S) == [" open"]
+    assert 'list="known-people"' in page
+    wrong = put(form_of(page), {"2.review.quorum": "0"})
+    page = editor.post(url(), wrong).content.decode()
+    assert re.findall(r'id="step-3">.*?<details( open)?>', page, re.S) == [" open"]
+
+
 def test_rules_are_taken_back_by_emptying_their_fields(editor, ben):
     steps = definitions.current("repo-tidy").steps
     rules = {
@@ -324,11 +385,11 @@ def test_what_cannot_be_is_said_at_its_field_and_nothing_is_saved(editor, ben, s
             sent = put(
                 shown(editor),
                 {
-                    "0.review.reviewers.users": "ben\r\nana",
+                    **rows("0.review.reviewers.users", "ben", "ana"),
                     "0.review.deadline.after": "PT2H",
                     "0.review.escalation.count": "1",
                     "0.review.escalation.0.after": "PT1H",
-                    "0.review.escalation.0.users": "ben",
+                    **rows("0.review.escalation.0.users", "ben"),
                     "template.reducers.count": "1",
                     "template.reducers.0.key": "k",
                     "template.reducers.0.reducer": "append",
@@ -490,7 +551,8 @@ def test_whatever_is_typed_is_kept_or_refused_but_never_an_error(value):
     )
     names = (
         "title", "version", "0.base", "0.rules", "0.pause_phase", "0.review.quorum",
-        "0.review.reviewers.users", "0.review.stages.count", "0.review.deadline.after",
+        "0.review.reviewers.users.count", "0.review.reviewers.users.0", "0.review.stages.count",
+        "0.review.deadline.after", "0.review.deadline.after.unit",
         "0.review.deadline.outcome", "0.review.stages.0.name", "0.required_inputs", "0.timeout",
         "0.choices.count", "template.rules", "template.reducers.count", "change",
     )  # fmt: skip

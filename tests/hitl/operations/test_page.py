@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
+import re
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -12,9 +14,12 @@ from django.utils import timezone
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
+from hitl.rendering.diagrams import bars
+from runs.definitions import compatibility
 from runs.engine.workers import heartbeat
 from runs.models import Heartbeat, HeartbeatKind, Pause, Run, WorkOrder, installation
 from tests.conftest import drive, pause_of
+from tests.doors.html import fold
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +36,13 @@ def look(client: Client, query: str = "") -> str:
     answer = client.get(f"/operations/{query}")
     assert answer.status_code == 200
     return str(answer.content.decode())
+
+
+def text_of(page: str, part: str) -> str:
+    """The words of a part of the page, by the id of its heading."""
+    _, _, inside = page.partition(f'aria-labelledby="{part}">')
+    inside, _, _ = inside.partition("</section>")
+    return fold(re.sub("<[^>]*>", " ", inside))
 
 
 def run_of(order: WorkOrder) -> Run:
@@ -85,13 +97,62 @@ def test_questions_and_their_runs_are_counted(operator, paused, make_order):
     assert "2 runs paused, 0 pending, 0 running" in look(operator)
 
 
-def test_incidents_of_the_last_day_are_listed(operator, make_order):
-    order = make_order()
+def test_incidents_of_the_last_day_are_one_line_for_each_template(operator, make_order):
     words = "Step plan lost its worker 3 times in a row."
-    Run.objects.filter(pk=order.latest_run_id).update(
+    orders = [make_order(), make_order(), make_order("writing-quick")]
+    Run.objects.filter(pk__in=[order.latest_run_id for order in orders]).update(
         status="failed", failure_code="incident", error=words, ended_at=timezone.now()
     )
-    assert words in look(operator)
+    lines = re.findall(r'href="(/operations/failures/[?]code=incident[^"]+)"', look(operator))
+    assert len(lines) == 2
+    page = operator.get(html.unescape(lines[0])).content.decode()
+    assert page.count(words) == 2
+
+
+def test_runs_of_changed_code_are_one_linked_line_for_each_template_and_reason(
+    operator, make_order, monkeypatch
+):
+    """Ninety-nine of them stood as a wall of ids, in red, before the queues."""
+    orders = [drive(make_order()) for _ in range(3)]
+    monkeypatch.setattr(
+        compatibility,
+        "_verdict",
+        lambda step: "changed" if step["name"] == "execute" else "compatible",
+    )
+    page = look(operator)
+    (line,) = re.findall(r'href="(/operations/code/[^"]+)"', page)
+    assert page.index('id="queues"') < page.index('id="code"')
+    assert "Changed writing Steps: execute 3 runs" in text_of(page, "code")
+    assert run_of(orders[0]).shown_id not in page
+    assert '<span class="status paused">Changed</span>' in page  # amber: they go on
+    there = operator.get(html.unescape(line)).content.decode()
+    assert all(run_of(order).shown_id in there for order in orders)
+    for strange in ("reason=changed", "reason=odd&template=writing", "template=%00&reason=held"):
+        answer = operator.get(f"/operations/code/?{strange}")
+        assert answer.status_code == 200
+        assert "No run is left here" in answer.content.decode()
+
+
+def test_answers_ages_and_times_are_drawn_with_their_tables(operator, make_order, ana):
+    first, second, _ = (pause_of(drive(make_order())) for _ in range(3))
+    Pause.objects.filter(pk=second.pk).update(opened_at=timezone.now() - dt.timedelta(hours=30))
+    services.decide(first.pk, Answer("approve", Via.PAGE), by=ana)
+    services.decide(second.pk, Answer("approve", Via.PAGE), by=ana)
+    page = look(operator)
+    assert page.count('role="img"') == 3
+    assert "Time to answer: bars; the table has the same figures" in page
+    assert "under ten minutes 1" in text_of(page, "speeds")
+    assert "under three days 1" in text_of(page, "speeds")
+    assert re.search(r"under an hour [12] ", text_of(page, "waiting"))
+
+
+def test_bars_keep_their_proportions_and_none_is_lost():
+    drawn = bars.chart([bars.Count("a", 1000), bars.Count("b", 1), bars.Count("c", 0, 500)])
+    long, short, wrong = drawn.rows
+    assert long.width == bars.WIDTH - bars.LABELS - bars.NUMBERS
+    assert short.width == bars.THINNEST
+    assert (wrong.width, wrong.wrong_width, wrong.numbers) == (0, long.width / 2, "0 + 500")
+    assert bars.chart([]).height == 0
 
 
 def test_invariants_are_looked_at_when_asked_and_a_broken_one_is_named(operator, paused):

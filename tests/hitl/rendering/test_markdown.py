@@ -116,5 +116,5 @@ def test_a_plain_text_has_its_raw_view_and_no_note(page, order_that):
         )
     )
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
-    assert "Text as written" in shown
+    assert "Raw text" in shown
     assert "Not all of the text" not in shown

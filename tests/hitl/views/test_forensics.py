@@ -98,8 +98,8 @@ def test_the_thread_page_has_the_history_of_s0_and_the_branches(ended, desk, ana
     assert [part.split("<")[0] for part in head.split('scope="col">')[1:7]] == [
         "ID",
         "Status",
-        "Node",
-        "Loop",
+        "Step",
+        "Round",
         "Time",
         "Actions",
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import html
+import re
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -71,7 +73,8 @@ def test_the_card_and_the_operations_page_name_changed_steps_while_the_order_sti
     ana.user_permissions.add(Permission.objects.get(codename="view_run"))
     text = page.get(reverse("hitl:operations")).content.decode()
     assert "Changed code" in text
-    assert paused.latest_run.shown_id in text
+    (line,) = re.findall(r'href="(/operations/code/[^"]+reason=changed)"', text)
+    assert paused.latest_run.shown_id in page.get(html.unescape(line)).content.decode()
 
 
 @pytest.fixture
@@ -115,7 +118,9 @@ def test_an_operator_accepts_the_changed_code_of_a_held_run(held, ana, page):
     assert page.post(url).status_code == 403
     assert fresh(held).latest_run.held_because
     ana.user_permissions.add(*Permission.objects.filter(codename__in=["view_run", "change_run"]))
-    assert "Accept the new code" in page.get(reverse("hitl:operations")).content.decode()
+    whole = page.get(reverse("hitl:operations")).content.decode()
+    (line,) = re.findall(r'href="(/operations/code/[^"]+reason=held)"', whole)
+    assert "Accept the new code" in page.get(html.unescape(line)).content.decode()
     assert page.post(url).status_code == 302
     drive(held)
     assert not fresh(held).latest_run.held_because

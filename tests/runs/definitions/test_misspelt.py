@@ -130,7 +130,7 @@ def test_what_was_read_may_be_sent_back(author):
 def test_the_page_names_who_is_near(author):
     """Before, a misspelt reviewer was saved, and nobody was ever asked."""
     sent = form_of(browser(author).get("/templates/writing/").content.decode())
-    sent["0.review.reviewers.users"] = "benn"
+    sent["0.review.reviewers.users.count"], sent["0.review.reviewers.users.0"] = "1", "benn"
     answer = browser(author).post("/templates/writing/", sent)
     assert answer.status_code == 422
     assert "Did you mean ben?" in answer.content.decode()

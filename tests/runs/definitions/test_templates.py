@@ -120,7 +120,6 @@ def test_a_step_function_that_does_not_exist_is_refused():
         ([{**PLAN, "max_revisions": -1}], "steps.0.max_revisions", "Between 0 and 10"),
         ([{**PLAN, "max_revisions": "3"}], "steps.0.max_revisions", "Between 0 and 10"),
         ([{**PLAN, "pause_after": 1}], "steps.0.pause_after", "true or false"),
-        ([{**PLAN, "pause_after": True}], "steps.0.pause_phase", "needs a pause_phase"),
         ([{**PLAN, "revise_to": "nowhere"}], "steps.0.revise_to", "leads to 'nowhere'"),
         ([{**PLAN, "choices": [{"name": "a", "label": "A", "to": "nowhere"}]}],
         "steps.0.choices.0.to", "leads to 'nowhere'"),

@@ -60,8 +60,8 @@ def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees
     assert table.locator("thead th").all_inner_texts() == [
         "ID",
         "Status",
-        "Node",
-        "Loop",
+        "Step",
+        "Round",
         "Time",
         "Actions",
     ]

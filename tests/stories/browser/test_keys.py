@@ -302,7 +302,7 @@ def test_who_switched_single_keys_off_answers_by_none_and_can_still_send_what_is
     asked = ask()
     page = open_page("ben", asked["path"], **DESKTOP)
     page.get_by_role("button", name="Menu of").click()
-    page.get_by_role("button", name="Switch single keys off").click()
+    page.get_by_role("button", name="Switch keyboard shortcuts off").click()
     expect(page.locator("main > .notice")).to_contain_text("do nothing any more")
     other = open_page("ben", asked["path"], **DESKTOP)
     for one in (page, other):
@@ -316,7 +316,7 @@ def test_who_switched_single_keys_off_answers_by_none_and_can_still_send_what_is
     expect(other.locator("#said li")).to_contain_text("@ana is this ok")
     assert not decided(stack, asked)
     other.get_by_role("button", name="Menu of").click()
-    other.get_by_role("button", name="Switch single keys on").click()
+    other.get_by_role("button", name="Switch keyboard shortcuts on").click()
     other.locator("header.title h1").click()
     other.keyboard.press("a")
     expect(other.locator(WILL)).to_contain_text("sent in 2 s")

@@ -39,9 +39,9 @@ def test_a_template_is_made_tried_and_ordered_by(open_page):
     for slug in ("polish", "paint"):
         page.get_by_label("Add a step to the end").select_option(slug)
         page.get_by_role("button", name="Add the step").click()
-    # the rest by keyboard alone: the new step has the focus, and Enter moves it
-    expect(page.get_by_role("button", name="Move up step 2")).to_be_focused()
-    page.keyboard.press("Enter")
+    # the rest by keyboard alone: the new step's name has the focus, and nothing red
+    expect(page.locator("[name='1.name']")).to_be_focused()
+    page.get_by_role("button", name="Move up step 2").press("Enter")
     expect(page.locator("fieldset.step legend").first).to_contain_text("Paint")
     expect(page.get_by_label("Title", exact=True)).to_have_value("Paint the fence")
     page.get_by_label("It works on a repository").uncheck()
@@ -65,6 +65,7 @@ def test_a_template_is_changed_compared_copied_and_switched_off_on_a_phone(open_
     page.get_by_role("button", name="Create template").click()
     page.wait_for_url(re.compile(r"/templates/my-fix/$"))
     page.get_by_label("Title", exact=True).fill("My own fix")
+    page.locator("#step-1 > details > summary").click()
     page.get_by_role("button", name="Move down step 1").click()
     expect(page.get_by_text("This is a draft")).to_be_visible()
     page.get_by_role("button", name="Move up step 2").click()

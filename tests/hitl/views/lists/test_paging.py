@@ -24,7 +24,7 @@ from hitl.decisions.services import Answer
 from hitl.live import inbox_feed
 from hitl.models import ApiToken, Delegation, Snooze, Via
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
-from hitl.operations import dashboard
+from hitl.operations import changed_code, dashboard
 from hitl.rendering.paging import ListAddress, ListOrder, NoSuchPlace, RowPosition
 from hitl.views import (
     artifacts,
@@ -36,11 +36,10 @@ from hitl.views import (
     tokens,
 )
 from hitl.views.lists import history
-from hitl.views.operating import operations
 from hitl.views.threads import chat
 from hitl.views.threads import pages as threads
 from runs.models import Artifact, Pause
-from runs.states import FailureCode, RunStatus
+from runs.states import RunStatus
 from runs.threads import turns as turns
 from tests.hitl.views.lists.copied_rows import World
 from tests.worlds.people import person
@@ -237,17 +236,6 @@ def stuck(world: World) -> tuple[str, str]:
     return "/operations/", r"<p>\s*(run_\w+) · queue"
 
 
-def incidents(world: World) -> tuple[str, str]:
-    world.runs(
-        6,
-        status=RunStatus.FAILED,
-        failure_code=FailureCode.INCIDENT,
-        ended_at=timezone.now(),
-        error=lambda n: f"lost {n}",
-    )
-    return "/operations/", r"<p>(lost \d)</p>"
-
-
 def workers(world: World) -> tuple[str, str]:
     far = timezone.now() + HOUR
     world.runs(6, status=RunStatus.RUNNING, lease_owner=lambda n: f"worker {n}", lease_until=far)
@@ -261,7 +249,8 @@ def held(world: World) -> tuple[str, str]:
         due_at=timezone.now() + HOUR,
         held_because=lambda n: f"held {n}",
     )
-    return "/operations/", r"<p>(held \d)</p>"
+    slug = world.order.definition.template_slug
+    return f"/operations/code/?template={slug}&reason=held", r"· (held \d)\s"
 
 
 def places(world: World) -> tuple[str, str]:
@@ -296,9 +285,8 @@ FILL = {
     "deliveries": (delivered, "before", (outbound, "PAGE"), False),
     "endpoints": (places, "after", (outbound, "PAGE"), False),
     "stuck runs": (stuck, "stuck", (dashboard, "SHOWN"), False),
-    "incidents": (incidents, "incidents", (dashboard, "SHOWN"), False),
     "workers": (workers, "workers", (dashboard, "SHOWN"), False),
-    "held runs": (held, "held", (operations, "HELD"), False),
+    "held runs": (held, "after", (changed_code, "SHOWN"), False),
 }
 
 
@@ -365,8 +353,7 @@ def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
     shown = text(page.get("/"))
     assert (
         "2 of <span data-total>5</span> questions, the earliest due first. "
-        "Only questions on this page can be "
-        "selected together."
+        "You can select questions on this page only."
     ) in " ".join(shown.split())
     told = inbox_feed.waiting_now([world.ana.pk])[0][world.ana.pk]
     assert [ids.show("pse", one) for one in told] == wanted

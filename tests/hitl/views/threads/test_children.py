@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from checkpoints.models import Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
+from hitl.views.threads import children
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PENDING, RUNNING
@@ -378,3 +380,47 @@ def test_a_page_with_many_children_costs_no_query_per_child(
     with django_assert_max_num_queries(30):
         shown = text(page.get(url(order)))
     assert fold(listed(shown)).count("Asks: ") == 12
+
+
+def test_many_child_runs_are_counted_chosen_and_paged(page, crew, monkeypatch):
+    """An order with 200 of them was fifteen screens long."""
+    monkeypatch.setattr(children, "SHOWN", 3)
+    PLAYS["d"] = fails
+    names = "abcde"
+    order = worked(
+        crew(
+            [sub("a", **ASKING), sub("b", **ASKING), *(sub(name) for name in "cde")],
+            parallel=True,
+        )
+    )
+    shown = text(page.get(url(order)))
+    part = join(listed(shown))
+    counts = dict(re.findall(r'<a class="chip"[^>]*>([^<]+)<b>(\d+)</b>', part))
+    assert counts == {
+        "All": "5",
+        "Waiting for people": "2",
+        "Under way": "0",
+        "Not completed": "1",
+        "Completed": "2",
+    }
+    assert re.findall(r'<div class="what"><b>(\w)</b>', part) == list(names[:3])
+    [onward] = re.findall(r'href="([^"]*child=[^"]*)"', part)
+    there = text(page.get(html.unescape(onward)))
+    assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(there))) == list(names[3:])
+    [address] = re.findall(r'data-page="([^"]*)"', there)
+    assert "child=run_" in address, "the live part looks there again"
+    live = text(page.get(f"{html.unescape(address)}&live"))
+    assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(live))) == list(names[3:])
+    failed = text(page.get(f"{url(order)}?children=failed"))
+    assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(failed))) == ["d"]
+    assert "No child run stands so" in text(page.get(f"{url(order)}?children=work"))
+    odd = text(page.get(f"{url(order)}?children=odd&child=&live"))
+    assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(odd))) == list(names[:3])
+    assert page.get(f"{url(order)}?child=nonsense").status_code == 404
+
+
+def test_many_open_questions_are_folded(page, crew):
+    order = worked(crew([sub(f"q{n}", **ASKING) for n in range(8)], parallel=True))
+    shown = join(text(page.get(url(order))))
+    assert "7 more questions of this order" in shown
+    assert "Show 2 more" in shown

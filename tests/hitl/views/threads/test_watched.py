@@ -5,16 +5,18 @@ their own page does.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.template import loader
 from django.test import Client
 
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
+from hitl.views import orders
 from hitl.views.threads import watched
 from runs.models import WorkOrder
 from runs.services import resubmit
@@ -22,6 +24,8 @@ from tests.conftest import drive, fresh, pause_of
 from tests.hitl.live.sockets import write
 from tests.worlds.ruled_order import browser
 from tests.worlds.ruled_order import ruled as ruled
+from tests.worlds.scripted_step import fails_in_code
+from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 MORE = re.compile(r'<p class="more" data-live="more">.*?</p>', re.S)
@@ -153,6 +157,34 @@ def test_who_lost_the_right_between_two_looks_is_shown_nothing(make_order, ben, 
     assert browser(zoe).get(page).status_code == 404
     ben.groups.remove(team)
     assert browser(ben).get(page).status_code == 404
+
+
+def test_where_the_code_failed_is_shown_to_those_alone_who_may_read_tracebacks(
+    order_that, ana, ben, team
+):
+    """P3: a page that is written once for all has it for nobody, whoever it was written for."""
+    dev = User.objects.create_user("dev")
+    dev.groups.add(team)
+    for right in ("view_run", "view_steptraceback"):
+        dev.user_permissions.add(Permission.objects.get(codename=right))
+    ben.user_permissions.add(Permission.objects.get(codename="view_run"))
+    order = order_that(fails_in_code)
+    kinds = {one: orders.WRITER.kind_of(one, order.thread_id, "en") for one in (ana, ben, dev)}
+    assert kinds[dev] != kinds[ben], "before it is known whether the work will fail"
+    assert all(orders.WRITER.write(kind) for kind in kinds.values())
+    drive(order)
+    assert orders.WRITER.write(kinds[dev]) is None, "which has them fetch their own"
+    here, trace = "scripted_step.py", f"/operations/failures/{order.latest_run.shown_id}/"
+    for kind in (kinds[ana], replace(kinds[ben], by=dev.pk)):
+        _, told_to_all = orders.WRITER.write(kind)
+        assert "This work order failed" in told_to_all
+        assert here not in told_to_all
+    for query in ("", "?live", "?live=work"):
+        for one in (dev, ben, ana, dev):
+            page = browser(one).get(f"/work-orders/{order.shown_id}/{query}").content.decode()
+            assert "This work order failed" in page
+            assert (here in page, trace in page) == (one is dev, one is dev), (one, query)
+    assert "fails_in_code" in browser(dev).get(trace).content.decode()
 
 
 def test_a_page_with_a_question_is_everybodys_own(make_order, ben):

@@ -50,12 +50,12 @@ def names(page):
 def test_steps_are_moved_removed_and_added_and_nothing_is_saved_before_save(editor):
     page = editor.get("/templates/letter/")
     sent = filled(page) | {"title": "Typed", "0.review.quorum": "2"}
-    sent["0.review.reviewers.groups"] = "nobody"
+    sent |= {"0.review.reviewers.groups.count": "1", "0.review.reviewers.groups.0": "nobody"}
     page = editor.post("/templates/letter/", sent | {"change": "down:0"})
     assert page.status_code == 200
     assert names(page) == ["send", "draft"]
     again = filled(page)
-    assert (again["title"], again["1.review.quorum"], again["1.review.reviewers.groups"]) == (
+    assert (again["title"], again["1.review.quorum"], again["1.review.reviewers.groups.0"]) == (
         "Typed", "2", "nobody",
     )  # fmt: skip
     assert "errorlist" not in page.content.decode()
@@ -82,7 +82,11 @@ def test_what_a_page_does_not_show_moves_with_its_step(editor):
 def test_a_draft_survives_what_is_wrong_with_it(editor):
     sent = filled(editor.get("/templates/letter/"))
     page = editor.post("/templates/letter/", sent | {"change": "add", "add": "letter-send"})
-    wrong = filled(page) | {"2.name": "send", "2.review.reviewers.users": "nobody"}
+    wrong = filled(page) | {
+        "2.name": "send",
+        "2.review.reviewers.users.count": "1",
+        "2.review.reviewers.users.0": "nobody",
+    }
     page = editor.post("/templates/letter/", wrong)
     assert page.status_code == 422
     assert filled(page)["2.name"] == "send"

@@ -1,0 +1,94 @@
+"""The child runs on the page of an order or thread: how many stand how, and a page of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from checkpoints import ids
+from hitl.rendering import paging
+from hitl.rendering.paging import ListAddress, ListPage, NoSuchPlace
+from hitl.views.family import Member
+from runs.models import Run
+from runs.states import COMPLETED, LIVE
+
+SHOWN = 20
+ASKS, WORKS, FAILED, DONE = "ask", "work", "failed", "done"
+STANDINGS: dict[str, Promise] = {
+    ASKS: gettext_lazy("Waiting for people"),
+    WORKS: gettext_lazy("Under way"),
+    FAILED: gettext_lazy("Not completed"),
+    DONE: gettext_lazy("Completed"),
+}
+
+
+class Choice(NamedTuple):
+    """One of the filters above the list."""
+
+    words: str | Promise
+    count: int
+    address: str
+    chosen: bool
+
+
+class Children(NamedTuple):
+    choices: list[Choice]
+    """None where all child runs fit on a page."""
+    filtered: bool
+    """Those above the ones shown may not be shown."""
+    page: ListPage[Member]
+
+
+def of(members: Sequence[Member], here: ListAddress) -> Children:
+    """The child runs that an address asks for: `children` says how they stand, `child` after which
+    one the page begins. Raises NoSuchPlace.
+    """
+    asked = here.query.get("children", "")
+    chosen = asked if asked in STANDINGS else ""
+    fitting = [one for one in members if chosen in ("", standing_of(one))]
+
+    def read(after: str, limit: int) -> list[Member]:
+        return fitting[_after(fitting, after) :][:limit]
+
+    def write(member: Member) -> str:
+        return ids.show(Run.PREFIX, member.run.pk)
+
+    page = paging.paged(here, "child", read, write, size=SHOWN, anchor="children-title")
+    whole = len(members) <= SHOWN and not chosen
+    return Children([] if whole else _choices(members, chosen, here), bool(chosen), page)
+
+
+def standing_of(member: Member) -> str:
+    if member.pause:
+        return ASKS
+    if member.run.status in LIVE:
+        return WORKS
+    return DONE if member.run.status == COMPLETED else FAILED
+
+
+def _after(members: Sequence[Member], place: str) -> int:
+    """How many come before the page; one that no longer fits a filter leads to its beginning."""
+    if not place:
+        return 0
+    try:
+        key = ids.parse(Run.PREFIX, place[: paging.LONGEST])
+    except ValueError as error:
+        raise NoSuchPlace("There is no such place in this list.") from error
+    return next((at for at, one in enumerate(members, 1) if one.run.pk == key), 0)
+
+
+def _choices(members: Sequence[Member], chosen: str, here: ListAddress) -> list[Choice]:
+    counts = Counter(standing_of(one) for one in members)
+
+    def choice(name: str, words: str | Promise, count: int) -> Choice:
+        address = here.to("children-title", children=name, child="")
+        return Choice(words, count, address, name == chosen)
+
+    return [
+        choice("", gettext_lazy("All"), len(members)),
+        *(choice(name, words, counts[name]) for name, words in STANDINGS.items()),
+    ]
