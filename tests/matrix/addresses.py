@@ -124,6 +124,7 @@ ADDRESSES: dict[str, Address] = {
     f"pauses/{PAUSE}/patch": own("GET", sparse=True),
     f"pauses/{PAUSE}/changes": own("GET", sparse=True),
     f"pauses/{PAUSE}/cancel": own("GET"),
+    f"pauses/{PAUSE}/next": own("GET"),
     f"pauses/{PAUSE}/edits": own("GET", sparse=True),
     f"pauses/{PAUSE}/claim": own("POST", done="paused"),
     f"pauses/{PAUSE}/release": own("POST"),

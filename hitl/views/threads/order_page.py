@@ -18,6 +18,7 @@ from hitl.rendering.paging import ListAddress
 from hitl.threads import why
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, standing
+from hitl.views.lists import walk
 from hitl.views.threads import news
 from hitl.views.threads.news import Looked, Version
 from hitl.views.threads.timeline import TimelineRows, log_lines
@@ -89,7 +90,9 @@ def page_of(
 
 
 def _here(order_id: uuid.UUID, query: Mapping[str, str]) -> ListAddress:
-    return ListAddress(links.order_at(order_id), query).only("pause", *story.LISTS)
+    return ListAddress(links.order_at(order_id), query).only(
+        *("pause", walk.LIST, walk.WAS), *story.LISTS
+    )
 
 
 def _look(order_id: uuid.UUID, *, by: User, wanted: str) -> Looked:
