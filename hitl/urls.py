@@ -16,7 +16,7 @@ from hitl.views import (
     tools,
 )
 from hitl.views.editing import editor, kinds, wholes
-from hitl.views.lists import choices, history, saved_views
+from hitl.views.lists import choices, history, saved_views, walk
 from hitl.views.operating import batches, failures, operations
 from hitl.views.pauses import answers, bulk, comments, contents, links, patches
 from hitl.views.starting import inbound, limits, priorities, schedules
@@ -75,6 +75,7 @@ urlpatterns = [
     path("decisions/", history.history, name="answers"),
     path("decisions/<dec:decision_id>/", decisions.receipt, name="receipt"),
     path("decisions/<dec:decision_id>/undo", decisions.undo, name="undo"),
+    path("pauses/<pse:pause_id>/next", walk.walk, name="walk"),
     path("pauses/<pse:pause_id>/decide", answers.decide, name="decide"),
     path("pauses/<pse:pause_id>/claim", answers.claim, name="claim"),
     path("pauses/<pse:pause_id>/release", answers.release, name="release"),

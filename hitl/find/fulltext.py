@@ -29,7 +29,7 @@ from django.utils.translation import gettext
 
 from checkpoints.models import Thread
 from checkpoints.state import codec, encryption
-from hitl.models import Decision
+from hitl.models import Comment, Decision
 from runs.models import Pause, WorkOrder
 
 LONGEST = 200
@@ -72,6 +72,7 @@ SOURCES = (
     Source(Thread, ("title",)),
     Source(Pause, ("question", "content")),
     Source(Decision, ("feedback",)),
+    Source(Comment, ("text",)),
 )
 
 

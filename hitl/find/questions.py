@@ -38,6 +38,7 @@ from hitl.find.lists import (
     sort,
     times,
 )
+from hitl.models import Comment
 from hitl.rendering.paging import ListOrder
 from runs.models import Pause, PauseQuerySet
 from runs.workflows.tool_calls import RISKS
@@ -98,9 +99,11 @@ def of_questions(at: str = "") -> dict[str, Condition]:
 
 
 def question_has(keys: RawSQL, at: str = "") -> Q:
-    """Of questions that have a word, or whose order or thread has it."""
+    """Of questions that have a word, or whose order, thread or comment has it."""
+    said = Comment.objects.standing().filter(pk__in=keys).values("pause")
     return (
         Q(**{f"{at}pk__in": keys})
+        | Q(**{f"{at}pk__in": said})
         | Q(**{f"{at}run__work_order__in": keys})
         | Q(**{f"{at}run__thread__in": keys})
     )

@@ -10,8 +10,8 @@ from django.utils.translation import gettext
 
 from checkpoints.state import codec
 from checkpoints.text import media
-from runs.workflows import attachments
 from runs.definitions.editing.fields import DURATION, GROUP, PERSON
+from runs.workflows import attachments
 
 LONG = 200
 """A text that may be longer than this has several lines."""

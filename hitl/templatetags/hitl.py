@@ -41,6 +41,7 @@ from hitl.views.cards.standing import Card
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
+from hitl.views.lists import walk
 from hitl.views.pauses.patches import look_of
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
@@ -185,8 +186,36 @@ def deadline(context: dict[str, Any], card: Card) -> dict[str, Any]:
 def next_question(context: dict[str, Any]) -> dict[str, Any]:
     """The way to what this person is to answer next."""
     request = context["request"]
-    count = waiting_count(request)
-    return {"count": count, "pause": following(request) if count else None}
+    count, query, was = waiting_count(request), walk.list_of(request), request.GET.get(walk.WAS, "")
+    if query and was:
+        pause = walk.following(request, was, query)
+        return {
+            "count": count,
+            "place": pause and walk.with_list(place_of(pause), query),
+            "pause": pause,
+            "at": walk.inbox_at(query),
+        }
+    pause = following(request) if count else None
+    return {
+        "count": count,
+        "place": pause and place_of(pause),
+        "pause": pause,
+        "at": walk.inbox_at(""),
+    }
+
+
+@register.inclusion_tag("hitl/inbox/_beside.html", takes_context=True)
+def questions_beside(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
+    """The ways from an open question to those before and after it."""
+    query = walk.list_of(context["request"])
+    return {"pause": pause, "list": query, "at": walk.inbox_at(query) if query else ""}
+
+
+@register.simple_tag(takes_context=True)
+def list_asked(context: dict[str, Any]) -> str:
+    """The query of the list from which the page was opened."""
+    request = context.get("request")
+    return walk.list_of(request) if request is not None else ""
 
 
 @register.filter
@@ -212,6 +241,12 @@ def counted(number: int) -> str:
 def live_total(number: int) -> SafeString:
     """The same where static/js/inbox.js keeps it true."""
     return format_html("<span data-total>{}</span>", counted(number))
+
+
+@register.filter
+def live_on_page(number: int) -> SafeString:
+    """How many rows of a page wait, where static/js/rows.js keeps it true."""
+    return format_html("<span data-on-page>{}</span>", number)
 
 
 @register.filter

@@ -26,13 +26,14 @@ from hitl.decisions.reviewers import whose
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.find import answers
 from hitl.find.lists import KINDS
+from hitl.find.marks import Marks, elsewhere
 from hitl.find.questions import ASKED, INBOX, WHOSE_QUESTIONS, inbox_of
 from hitl.live.inbox_feed import SHOWN
 from hitl.models import SavedView, Snooze
 from hitl.rendering import paging
 from hitl.rendering.paging import ListPage
 from hitl.views.cards import lines
-from hitl.views.cards.rows import QuestionRows
+from hitl.views.cards.rows import QuestionRows, texts_of
 from hitl.views.common import keep_waiting_count, person, waiting_of
 from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
@@ -41,8 +42,6 @@ from hitl.views.lists.reading import Waiting
 from runs.models import Pause, PauseQuerySet
 
 FILTERS = tuple(parameter.name for parameter in INBOX.parameters)
-KEPT = (*FILTERS, "after", "past", "hidden")
-"""What an address of the inbox says, and its links keep."""
 TABS = {"": gettext_noop("All"), **WHOSE_QUESTIONS}
 WELCOME_CLOSED = dt.timedelta(days=400)  # as long as browsers keep a cookie
 HIDDEN = paging.ListOrder("until")
@@ -154,7 +153,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "several": several,
         "page": waiting,
         "back": _back(listing),
-        "total": len(look.keys),
+        "found": len(look.keys),
         "newest": look.newest,
         "news": look.asked_after(request.GET.get("seen", "")),
         "kind": narrowed or listing.refused is not None,
@@ -173,7 +172,12 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "welcome": not live and _welcome_of(user) not in request.COOKIES,
         "bar": None
         if live
-        else listing.bar(seen, shows=waiting.rows or waiting.first, has_views=look.has_views),
+        else listing.bar(
+            seen,
+            shows=waiting.rows or waiting.first,
+            has_views=look.has_views,
+            counted=len(look.keys),
+        ),
     }
     template = "hitl/inbox/_inbox.html" if live else "hitl/inbox/inbox.html"
     return render(request, template, context, status=listing.status)
@@ -202,7 +206,9 @@ def _welcome_of(user: User) -> str:
 def _rows(
     request: HttpRequest, listing: Listing, rows: Sequence[Waiting], *, several: bool
 ) -> SafeString:
-    user = person(request)
+    user, words = person(request), listing.asked.words
+    marks = Marks(words) if words else None
+    shown = {row.pause.pk: texts_of(row) for row in rows} if marks else {}
     told = QuestionRows(
         user.pk,
         KINDS,
@@ -210,6 +216,8 @@ def _rows(
         waits_for=_waits_for(rows, user) if listing.asked["whose"] == ASKED else None,
         token=get_token(request),
         back=_back(listing),
+        marks=marks,
+        elsewhere=elsewhere(shown, marks) if marks else None,
     )
     return SafeString("\n".join([told.html(row) for row in rows]))
 

@@ -204,6 +204,7 @@ async function send(event) {
     decided = answered && response.ok && response.redirected && form.matches("#answer, .sure, [data-confirm] form"); // a claim takes no words
     if (decided) words.dropDraft(pause);
     if (decided) form.dispatchEvent(new Event("taken", { bubbles: true }));
+    if (decided) document.dispatchEvent(new CustomEvent("decided", { detail: { pause, html } }));
   } catch { /* told below */ } finally {
     const found = decided ? unsaid : swapped;
     swapped = null;
@@ -271,7 +272,7 @@ function busy(button, article = button.form) {
 /** What somebody opens has the focus in its field, or in its text, and lies above the bar: who types then types there. */
 const INSIDE = "textarea, select, input:not([type=hidden]), .raw > pre";
 document.addEventListener("click", (event) => {
-  const opened = event.target.closest("main summary")?.parentElement;
+  const opened = event.target.closest("main summary:not(.finding *, .later *)")?.parentElement;
   if (!opened || opened.open) return;
   event.preventDefault();
   opened.open = true; // here, and not after the click: the next key may come at once
@@ -285,7 +286,7 @@ document.addEventListener("click", (event) => {
 /** Press a button of the card, where it is there. */
 const press = (name, how) => {
   const button = find(name);
-  if (!button || button.disabled) return false;
+  if (!button || button.disabled || button.closest("[inert]")) return false; // another question is being opened beside the inbox
   how(button);
 };
 

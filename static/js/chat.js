@@ -18,7 +18,7 @@ const NEAR = 120;
 let showPage = () => false;
 /** @type {import("./run-stream.js").LiveEvent[]} Events that came after what the page shows. */
 let later = [];
-let box = document.querySelector('[data-live="stream"]');
+let box = null;
 
 /** An event of a step at work. */
 export function take(event) {
@@ -129,6 +129,8 @@ function offerAutoResume(root) {
 
 /** `show(html)` shows the page that answered a form, and tells whether it was one. */
 export function mount(root, show) {
+  box = root.querySelector('[data-live="stream"]');
+  later = [];
   if (!box) return;
   showPage = show;
   const before = savedCheckpoint(root.dataset.thread);

@@ -1,9 +1,9 @@
-/** The page of a work order or a thread: news from the socket, HTML from the page. */
+/** The page of a work order or a thread, or the one that is open beside the inbox: news from the socket, HTML from the page. */
 
 import * as card from "./card.js";
 import * as chat from "./chat.js";
 import { gettext } from "./language.js";
-import { announce, setState, tellNotices } from "./page.js";
+import { announce, setState as tellState, tellNotices } from "./page.js";
 import * as presence from "./presence.js";
 import { openStream } from "./run-stream.js";
 import { stamp, tell } from "./time.js";
@@ -11,11 +11,12 @@ import * as words from "./words.js";
 
 const PAUSE = 120; // events come in bursts: one fetch for all of them; where many watch the server names a longer time
 const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
-const root = document.querySelector("[data-page]");
 const OURS = 15_000; // an answer that comes so soon after one was sent here is that one
 const BROUGHT_WITHIN = 3_000; // behind an event, where the server brings the page
+let root = null, isWhole = true; // whether it is the page itself, with the address and the state of the connection
 let stream = null, timer = 0, lookedAt = 0, fetching = false, again = false;
 let brought = false, waited = 0; // whether the server brings what changed while the order works, as it does for all who watch
+const setState = (state) => { if (isWhole) tellState(state); };
 
 /** Rows that came since the version that was had: at the end of a log, before all others of a timeline. */
 function addNews(fresh) {
@@ -34,7 +35,7 @@ function addNews(fresh) {
 const isAtEnd = ({ scrollTop, clientHeight, scrollHeight }) => scrollTop + clientHeight >= scrollHeight - 8;
 
 /** Swap what changed between this page and another rendering of it. An unchanged card stays as it is: somebody may be typing in it. */
-function show(fresh) {
+export function show(fresh) {
   tell(fresh); // so that equal parts compare equal
   addNews(fresh);
   for (const old of root.querySelectorAll("[data-live]")) {
@@ -60,7 +61,7 @@ function show(fresh) {
       if (hadFocus) heading.focus();
     } else typing?.focus();
   }
-  if (fresh.dataset.page !== root.dataset.page) history.replaceState(null, "", fresh.dataset.page);
+  if (isWhole && fresh.dataset.page !== root.dataset.page) history.replaceState(null, "", fresh.dataset.page);
   Object.assign(root.dataset, { version: "" }, fresh.dataset);
   chat.shown(root);
   if (root.dataset.terminal === "true") end();
@@ -104,7 +105,7 @@ const base = ({ dataset }) => dataset.key.replace(/#$/, "");
 const isSame = (old, next) => (old.dataset.key ? !next.dataset.key?.endsWith("#") && base(old) === (next.dataset.key ?? "") : old.isEqualNode(next));
 
 function refreshSoon() {
-  if (!timer) timer = setTimeout(refresh, Math.max(PAUSE, lookedAt + Number(root.dataset.every ?? PAUSE) - Date.now()));
+  if (root && !timer) timer = setTimeout(refresh, Math.max(PAUSE, lookedAt + Number(root.dataset.every ?? PAUSE) - Date.now()));
 }
 
 async function refresh() {
@@ -112,14 +113,16 @@ async function refresh() {
   if (fetching) { again = true; return; }
   fetching = true;
   lookedAt = Date.now();
+  const page = root;
   try {
     const url = new URL(root.dataset.page, location.href); // it may choose a question already
     url.searchParams.set("live", root.querySelector("[data-pause]") ? "" : "work"); // which all who watch are shown alike
     const { version } = root.dataset; // of a page with a question: it is told what changed since
     const response = await fetch(url, { credentials: "same-origin", cache: "no-store", headers: version ? { "If-None-Match": `"${version}"` } : {} });
-    if (response.ok && version !== root.dataset.version) refreshSoon(); // an answer of one's own showed more
+    if (response.ok && version !== root?.dataset.version) refreshSoon(); // an answer of one's own showed more
     else if (response.ok) {
       const fresh = read(await response.text());
+      if (page !== root) return;
       if (fresh) show(fresh);
       if (fresh && !brought && Number(fresh.dataset.seq) < stream?.cursor) refreshSoon(); // others were shown it a moment before
     }
@@ -129,7 +132,7 @@ async function refresh() {
   }
 }
 
-const read = (html) => new DOMParser().parseFromString(html, "text/html").querySelector("[data-page]");
+export const read = (html) => new DOMParser().parseFromString(html, "text/html").querySelector("[data-page]");
 
 /** What a step says while it works; gone when it is done, since its result is in the page. */
 function output({ event, data }) {
@@ -240,11 +243,29 @@ function showAnswer(html, submitter) {
   return true;
 }
 
-const scroller = document.querySelector("[data-scroller]");
-scroller.scrollTop = scroller.scrollHeight;
-words.begin(root);
-card.mount(root);
-card.onAnswer(showAnswer);
-chat.mount(root, showAnswer);
-start();
-setInterval(() => { if (root.dataset.gathers === "true" && !document.hidden) refreshSoon(); }, GATHERING);
+/** Follow a page; with `whole: false` one that stands beside the inbox. */
+export function open(page, { whole = true } = {}) {
+  [root, isWhole] = [page, whole];
+  const scroller = root.querySelector("[data-scroller]");
+  if (scroller) scroller.scrollTop = scroller.scrollHeight;
+  words.begin(root);
+  card.mount(root);
+  card.onAnswer(showAnswer);
+  chat.mount(root, showAnswer);
+  start();
+}
+
+/** Follow it no longer. What is typed in a field of its question is a draft; what is typed beside it is kept as unsent. */
+export function leave() {
+  if (!root) return;
+  stream?.close();
+  for (const one of [timer, waited]) clearTimeout(one);
+  const article = root.querySelector("[data-pause]");
+  if (article) words.saveDraft(article);
+  words.keep(words.typed(root, article));
+  [root, stream, timer, waited, lookedAt, brought, again] = [null, null, 0, 0, 0, false, false];
+}
+
+const page = document.querySelector("[data-page]");
+if (page) open(page);
+setInterval(() => { if (root?.dataset.gathers === "true" && !document.hidden) refreshSoon(); }, GATHERING);

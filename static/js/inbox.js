@@ -5,7 +5,7 @@
 
 import { gettext } from "./language.js";
 import { announce, notify, setState, setWaiting } from "./page.js";
-import { carry, close, isGone } from "./rows.js";
+import { addToTotal, carry, close, isGone, isOwn } from "./rows.js";
 import { openInbox } from "./run-stream.js";
 import { tell } from "./time.js";
 
@@ -19,7 +19,7 @@ const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
 let timer = 0, lookedAt = 0, fresh = null, fetching = false, again = false, waiting = null;
 const closedAt = new Map(); // question → when the socket said that it waits no longer
 const offered = new Set(); // questions that are not shown: new ones, and such as wait again
-let further = 0, moved = false; // how many more a look counted on other pages; whether the list is another one
+let further = 0, moved = false, older = false; // how many more a look counted on other pages; whether the list is another one, or older than a question
 const later = new Map(); // question → its row, which waits until nobody is about to act on the one that is there
 const answers = []; // lines that wait for their place in the history
 
@@ -82,11 +82,14 @@ function begin({ first, waiting: now }) {
   const isOther = ([id, row]) => !isGone(row) && (listed.has(id) ? Date.parse(listed.get(id)) !== Date.parse(row.dataset.changed) : !isWhole);
   if (!isPlain() || [...here].some(isOther) || (!isWhole && now !== Number(inbox().dataset.inbox))) { lookSoon(); return; }
   for (const [id, row] of here) if (!listed.has(id)) close(row);
+  let up = 0;
   for (const id of listed.keys()) {
     if (here.has(id) && !isGone(here.get(id))) continue;
     if (id > newest || here.has(id)) offered.add(id);
-    else moved = true;
+    else if (!here.has(id)) up += 1;
   }
+  moved = isMoved(up);
+  tellTotal(now);
   settle();
 }
 
@@ -103,7 +106,10 @@ async function fetchRows(ids) {
       const row = there.get(id);
       if (!row) close(here.get(id));
       else if (here.has(id) && !isGone(here.get(id))) later.set(id, row.outerHTML);
-      else offered.add(id);
+      else if (!offered.has(id)) {
+        offered.add(id);
+        addToTotal(1);
+      }
     }
     settle();
   } catch {
@@ -148,6 +154,7 @@ function renew(id, html) {
   else if (box) box.checked = Boolean(old.querySelector('input[type="checkbox"]:checked'));
   row.style.minHeight = `${height}px`;
   old.replaceWith(row);
+  document.dispatchEvent(new Event("listed"));
   if (row.offsetHeight > height && list.matches(":hover, :focus-within")) { row.replaceWith(old); return; }
   later.delete(id);
   tell(/** @type {any} */ (row));
@@ -172,6 +179,7 @@ function recordAnswers() {
 /** After a look: what was answered elsewhere says by whom and has no button any more; what changed is renewed where it stands; what is new, or waits again, is offered. */
 function compare(next, began) {
   fresh = next;
+  older = false;
   const here = rowsOf(document), there = rowsOf(next), { newest } = inbox().dataset;
   for (const [id, row] of there) if (closedAt.get(id) >= began) close(row); // this list may be older than the word
   for (const [id, row] of here) {
@@ -180,15 +188,17 @@ function compare(next, began) {
     sayWho(row, next.querySelector(`[data-of="${id}"]`));
   }
   renewHistory(next);
-  const cut = document.querySelector("[data-cut]"), cutNow = next.querySelector("[data-cut]");
-  if (cut && cutNow) cut.textContent = cutNow.textContent;
+  for (const total of document.querySelectorAll("[data-total]")) total.textContent = next.dataset.found;
   offered.clear();
   const notShown = [...there].filter(([id, row]) => !isGone(row) && (!here.has(id) || isGone(here.get(id))));
   for (const [id] of notShown) if (!newest || id > newest || here.has(id)) offered.add(id);
   further = Math.max(0, Number(next.dataset.news) - [...offered].filter((id) => id > newest).length);
-  moved = notShown.length > offered.size;
+  moved = isMoved(notShown.length - offered.size);
   settle();
 }
+
+/** Whether more moved up from other pages than one's own answers made room for. */
+const isMoved = (up) => up > [...rowsOf(document)].filter(([id, row]) => isGone(row) && isOwn(id)).length;
 
 /** Of a row that is shown and its copy of a look, the newer one; the socket may have told a newer one still. */
 function keepLater(row, copy) {
@@ -209,16 +219,16 @@ function renewHistory(next) {
 }
 
 function tellTotal(now) {
-  const total = document.querySelector("[data-total]");
-  if (total) total.textContent = document.querySelector("[data-count]").textContent;
+  for (const total of document.querySelectorAll("[data-total]")) total.textContent = document.querySelector("[data-count]").textContent;
   inbox().dataset.inbox = String(now);
 }
 
 /** Rows that are not shown: new ones of all pages, some that wait again, or such as moved up from another page. */
 function offer() {
   const news = offered.size + further;
-  const pill = document.querySelector("[data-pill]"), words = news ? gettext("%(news)s new — show", { news }) : gettext("The list has changed — show");
-  pill.hidden = !news && !moved;
+  const pill = document.querySelector("[data-pill]"), isOld = older || later.has(document.querySelector("[data-row][aria-current]")?.dataset.row);
+  const words = news ? gettext("%(news)s new — show", { news }) : isOld ? gettext("The list is older than this question — show") : gettext("The list has changed — show");
+  pill.hidden = !news && !moved && !isOld;
   pill.dataset.news = String(news);
   if (news && pill.firstElementChild.textContent !== words) announce(gettext("%(news)s new in the inbox", { news }));
   pill.firstElementChild.textContent = words;
@@ -243,9 +253,10 @@ async function showFresh() {
   pill.hidden = true;
   offered.clear();
   later.clear();
-  [further, moved] = [0, false];
+  [further, moved, older] = [0, false, false];
   carry(fresh);
   document.querySelector("[data-inbox]").replaceWith(fresh);
+  document.dispatchEvent(new Event("listed"));
   tell(fresh);
   fresh.querySelector("h2").focus();
   fresh = null;
@@ -253,6 +264,7 @@ async function showFresh() {
 
 if (isInbox()) {
   document.querySelector("[data-pill] button").addEventListener("click", showFresh);
+  document.addEventListener("listolder", () => { older = true; offer(); lookSoon(); });
   for (const left of ["pointerout", "focusout"]) document.addEventListener(left, () => { if (later.size || answers.length) requestAnimationFrame(settle); });
 }
 

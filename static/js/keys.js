@@ -12,9 +12,9 @@ import { announce } from "./page.js";
  * @type {[string, string, [string, string, string[]?][]][]}
  */
 export const KEYS = [
-  [gettext("Inbox"), "[data-inbox]", [["J K", gettext("Next and previous question"), ["J", "K"]], ["Shift J", gettext("Select on the way"), ["Shift+J", "Shift+K"]], ["X", gettext("Select the question")], ["A", gettext("Approve the question, or answer what is selected")], ["R", gettext("Ask for a revision")], ["Enter", gettext("Open the question")]]],
+  [gettext("Inbox"), "[data-inbox]", [["J K", gettext("Next and previous question"), ["J", "K"]], ["Shift J", gettext("Select on the way"), ["Shift+J", "Shift+K"]], ["X", gettext("Select the question")], ["A", gettext("Approve the question, or answer what is selected")], ["R", gettext("Ask for a revision")], ["Enter", gettext("Open the question, and go to it")]]],
   [gettext("Question"), "[data-pause]", [["A", gettext("Approve")], ["R", gettext("Revise")], ["X", gettext("Cancel")], ["] [", gettext("Next and previous file of a patch that you have not seen"), ["]", "["]], ["Ctrl Enter", gettext("Send what you are typing"), ["Ctrl+Enter"]]]],
-  [gettext("After an answer"), "[data-next]", [["N", gettext("Next question")]]],
+  [gettext("From question to question"), "[data-next]", [["N", gettext("Next question, without an answer")], ["Shift N", gettext("Previous question"), ["Shift+N"]]]],
   [gettext("Everywhere"), "body", [["Ctrl K", gettext("Find a page or an action"), ["Ctrl+K"]], ["G I", gettext("Go to the inbox; G O to the work orders, G T to the threads, G H to the history"), ["G", "G I", "G O", "G T", "G H"]], ["?", gettext("This list")], ["Esc", gettext("Take back what a key is about to send; close"), ["Escape"]]]],
 ];
 const SOON = 1_500; // after G, for the place to go to
@@ -24,17 +24,17 @@ const SCROLLS = /^(Arrow|Page|Home$|End$)/, HELD = /^(Shift|Control|Alt|AltGraph
 const ROW = "[data-row] .main-link, [data-row] input[type=checkbox], .pager [rel=next]"; // where J and K go, and the row's own box
 const PAGE = "html, body, main, [tabindex='-1']:not(a, button, input, select, textarea, summary)"; // a heading or a line that the page gave the focus
 const listed = new Set(KEYS.flatMap(([, , keys]) => keys.flatMap(([shown, , names]) => names ?? [shown])));
-/** @type {Map<string, (event: KeyboardEvent & { target: any }) => unknown>} */
+/** @type {Map<string, ((event: KeyboardEvent & { target: any }) => unknown)[]>} */
 const acts = new Map();
 /** @type {Map<any, { key: string, line: HTMLElement, timer: number }>} Buttons that keys are about to press. */
 const waiting = new Map();
 let since = -SOON;
 
-/** Let keys of the table act. What gives `false` had nothing to do, and leaves the key to the browser. */
+/** Let keys of the table act. What gives `false` had nothing to do, and leaves the key to what was bound to it later, and to the browser. */
 export function bind(made) {
   for (const [name, act] of Object.entries(made)) {
     if (!listed.has(name)) throw new Error(`${name} stands in no line of KEYS`);
-    acts.set(name, act);
+    acts.set(name, [...(acts.get(name) ?? []), act]);
   }
 }
 
@@ -63,7 +63,7 @@ document.addEventListener("keydown", (event) => {
   const single = !name.startsWith("Ctrl+");
   since = name === "G" && isForThePage(event) ? event.timeStamp : -SOON;
   if (!acts.has(name) || (event.repeat && !AGAIN.has(name)) || (single && !isForThePage(event))) return;
-  if (acts.get(name)(/** @type {any} */ (event)) !== false) event.preventDefault();
+  if (acts.get(name).some((act) => act(/** @type {any} */ (event)) !== false)) event.preventDefault();
 }, { capture: true });
 
 /** Ctrl+Enter sends what its field, or what the field stands in, says that it belongs to: an answer by name, or its own form. */
@@ -79,8 +79,8 @@ function sendTyped({ target }) {
 
 bind({ "Ctrl+Enter": sendTyped });
 
-/** Whether a key means something else than to let go on what waits to be sent. */
-const takesBack = (name) => !AGAIN.has(name) && !SCROLLS.test(name) && ![...waiting.values()].some(({ key }) => key === name);
+/** Whether a key means something else than to let go on what waits to be sent: to move leaves the rows that wait, and takes the card away. */
+const takesBack = (name) => !(AGAIN.has(name) && [...waiting.keys()].every((button) => button.closest("[data-row]"))) && !SCROLLS.test(name) && ![...waiting.values()].some(({ key }) => key === name);
 
 /**
  * Press a button two seconds from now: a line says so until then. Escape takes it back, and so does all that shows that the reader means something

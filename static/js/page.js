@@ -22,14 +22,14 @@ export function tell(kind, words) {
   line.setAttribute("role", "status");
   line.tabIndex = -1;
   line.textContent = words;
-  document.querySelector("main").prepend(line);
+  (document.querySelector("[data-notices]") ?? document.querySelector("main")).prepend(line);
   return line;
 }
 
 /** The lines with which the server answered a form, instead of those of the form before; gives the first. */
 export function tellNotices(html) {
   const lines = new DOMParser().parseFromString(html, "text/html").querySelectorAll("main > .notice[role=status]");
-  for (const old of document.querySelectorAll("main > .notice")) old.remove();
+  for (const old of document.querySelectorAll(":is(main, [data-notices]) > .notice")) old.remove();
   return [...lines].reverse().map((line) => tell("info", line.textContent.trim())).at(-1);
 }
 

@@ -107,6 +107,7 @@ bind({
   "Ctrl+K": () => { dialog?.open ? dialog.close() : open(); },
   "?": help,
   N: () => document.querySelector("[data-next]")?.click(),
+  "Shift+N": () => document.querySelector("[data-previous]")?.click(),
   ...Object.fromEntries(["i", "o", "t", "h"].map((letter) => [`G ${letter.toUpperCase()}`, go(letter)])),
 });
 for (const [name, act] of /** @type {[string, () => void][]} */ ([["palette", open], ["help", help]])) {

@@ -13,7 +13,9 @@ const slot = () => document.querySelector("[data-presence]");
  * request before it does not.
  */
 export function start(openStream) {
+  const listens = stream !== null;
   stream = openStream;
+  if (listens) return;
   document.addEventListener("visibilitychange", say);
   document.addEventListener("input", ({ target }) => {
     if (!target.closest("[data-pause]")) return;

@@ -7,11 +7,22 @@ import { announce } from "./page.js";
 const SOON = 5 * 60_000; // as hitl/views/cards/rows.py has it
 const find = (name) => document.querySelector(`[data-${name}]`);
 const all = () => [...document.querySelectorAll("[data-row]")];
-const current = () => /** @type {any} */ (document.activeElement)?.closest("[data-row]");
+/** The row where the focus is, else the one whose question is open beside the list. */
+const current = () => /** @type {any} */ (document.activeElement)?.closest("[data-row]") ?? document.querySelector("[data-row][aria-current]");
+const isInPane = () => document.activeElement?.closest("[data-pane]") !== null;
+const cardOf = (row) => row && document.querySelector(`[data-pane] [data-pause="${CSS.escape(row.dataset.row)}"]`);
 const boxOf = (row) => row?.querySelector('input[type="checkbox"]:enabled');
 const boxes = () => all().map(boxOf).filter(Boolean);
 const linkOf = (row) => row.querySelector(".main-link");
 export const isGone = (row) => row.classList.contains("gone");
+
+const OWN = "answered";
+const answeredHere = () => { try { return JSON.parse(sessionStorage.getItem(OWN)) ?? []; } catch { return []; } };
+/** Whether the question was answered in this tab: the list is shorter by it, which is no news to who looks. */
+export const isOwn = (id) => answeredHere().includes(id);
+function own(id) {
+  try { sessionStorage.setItem(OWN, JSON.stringify([id, ...answeredHere()].slice(0, 200))); } catch { /* full, or forbidden */ }
+}
 
 /** The row loses its buttons and keeps its place. */
 export function close(row, words = find("inbox").dataset.gone) {
@@ -27,11 +38,18 @@ export function close(row, words = find("inbox").dataset.gone) {
   line.textContent = words;
   row.querySelector(".button").replaceWith(line);
   if (hadFocus) linkOf(row).focus({ preventScroll: true });
-  if (row.isConnected) count();
+  if (!row.isConnected) return;
+  addToTotal(-1);
+  count();
+}
+
+/** How many there are in all: what waits no longer is one less. */
+export function addToTotal(by) {
+  for (const total of document.querySelectorAll("[data-total]")) if (/^\d+$/.test(total.textContent)) total.textContent = String(Math.max(0, Number(total.textContent) + by));
 }
 
 /** To the next row that waits, or the one before; past the last to the link of the next page. */
-function move(step, extend = false) {
+export function move(step, extend = false) {
   const rows = all(), at = rows.indexOf(current());
   let to = at < 0 && step < 0 ? rows.length : at;
   do to += step; while (rows[to] && isGone(rows[to]));
@@ -41,14 +59,17 @@ function move(step, extend = false) {
     for (const one of [rows[at], row]) { const box = boxOf(one); if (box) box.checked = true; }
     count(true);
   }
-  target.focus({ preventScroll: true });
+  const reads = row && isInPane();
+  if (!reads) target.focus({ preventScroll: true });
   (row ?? target).scrollIntoView({ block: "nearest" });
+  row?.dispatchEvent(new CustomEvent("reached", { bubbles: true, detail: reads }));
   return row;
 }
 
 /** How many are chosen, beside the box that chooses all. */
 function count(aloud = false) {
-  const box = find("all"), line = find("selected");
+  const box = find("all"), line = find("selected"), here = find("on-page");
+  if (here) here.textContent = String(all().filter((row) => !isGone(row)).length);
   if (!box) return;
   const known = boxes(), chosen = known.filter((one) => one.checked).length;
   line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : every(known.length);
@@ -78,7 +99,8 @@ function toggle() {
 /** A answers what is chosen, or the row where the focus is. */
 function approve() {
   if (boxes().some((one) => one.checked)) { find("all").form.requestSubmit(); return; }
-  const row = current(), button = row?.querySelector("[data-row-answer] button");
+  const row = current(), button = row?.querySelector("[data-row-answer] button"), card = cardOf(row);
+  if (card && (!button || card.matches("[data-drafted]"))) return false; // what is typed there goes with the answer
   if (button) pressSoon(button, "A");
   else announce(row ? gettext("This question is answered on its own page: press Enter.") : gettext("Press J to go to a question first."));
 }
@@ -86,6 +108,7 @@ function approve() {
 /** R opens the question where it is sent back. */
 function revise() {
   const row = current();
+  if (cardOf(row)) return false;
   if (!row) return;
   const place = new URL(/** @type {any} */ (linkOf(row)).href);
   place.hash = "revision";
@@ -116,6 +139,7 @@ async function send(event) {
 
 function answered(row, line) {
   const hadFocus = row.contains(document.activeElement);
+  own(row.dataset.row);
   close(row, line.dataset.what === "voted" ? gettext("You voted") : gettext("Answered by you"));
   const next = hadFocus ? move(1) : null;
   announce(`${line.textContent.trim()}${next ? ` ${gettext("Next: %(question)s", { question: linkOf(next).textContent })}` : ""}`);
@@ -146,8 +170,15 @@ function tellSoon() {
   }
 }
 
-/** Keys of rows, where there are any. */
-const onRows = (act) => () => (all().length ? act() : false);
+/** Keys of rows, where there are any; those that do more than move are the question's while the focus is in it. */
+const onRows = (act, moves = false) => () => (all().length && (moves || !isInPane()) ? act() : false);
+
+/** An answer from the question itself, on its page or beside the list. */
+document.addEventListener("decided", ({ detail: { pause, html } }) => {
+  const row = document.querySelector(`[data-row="${CSS.escape(pause)}"]`), what = new DOMParser().parseFromString(html, "text/html").querySelector("main > [data-what]")?.dataset.what;
+  own(pause);
+  close(row, what === "voted" ? gettext("You voted") : gettext("Answered by you"));
+});
 
 if (find("inbox")) {
   document.addEventListener("submit", send);
@@ -156,8 +187,8 @@ if (find("inbox")) {
     if (target.closest("[data-all], [data-row]")) count(true);
   });
   bind({
-    J: onRows(() => { move(1); }),
-    K: onRows(() => { move(-1); }),
+    J: onRows(() => { move(1); }, true),
+    K: onRows(() => { move(-1); }, true),
     "Shift+J": onRows(() => { move(1, true); }),
     "Shift+K": onRows(() => { move(-1, true); }),
     X: onRows(toggle),

@@ -29,11 +29,11 @@ function labelOf(field) {
   return group && group !== own ? `${group}: ${own}` : own;
 }
 
-/** Names, labels and texts of what was typed inside `root`. */
-export function typed(root) {
+/** Names, labels and texts of what was typed inside `root`, and outside of a part of it. */
+export function typed(root, but = null) {
   const found = [];
   for (const field of root.querySelectorAll(FIELDS)) {
-    if (field.matches(".at-line :not(textarea)")) continue; // how something is shown, and where
+    if (but?.contains(field) || field.matches(".at-line :not(textarea)")) continue; // how something is shown, and where
     if (field.matches("select")) {
       if (field.closest(".later")) continue; // times that are offered, no words
       const first = [...field.options].find((one) => one.defaultSelected) ?? field.options[0];
@@ -51,7 +51,11 @@ function write(key, value) {
 }
 const draftOf = (pause) => `${DRAFT}${thread()}:${pause}`;
 
-export const saveDraft = (article) => write(draftOf(article.dataset.pause), typed(article));
+export function saveDraft(article) {
+  const found = typed(article);
+  write(draftOf(article.dataset.pause), found);
+  article.toggleAttribute("data-drafted", found.length > 0);
+}
 export const dropDraft = (pause) => sessionStorage.removeItem(draftOf(pause));
 
 /** Put a draft back into the fields of its card, where nothing else was typed. */
@@ -64,6 +68,7 @@ export function restoreDraft(article) {
     else if (!isEdited(field)) field.value = value;
     const folded = field.closest("details");
     if (folded) folded.open = true;
+    article.toggleAttribute("data-drafted", true);
   }
 }
 

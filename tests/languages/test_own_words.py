@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from babel.messages.pofile import read_po
-from django.contrib.auth.models import Permission
 from django.test import Client
 
 from extensions.booking import templates as booking
@@ -19,7 +18,6 @@ from hitl.rendering.own_words import RULES, STORED, in_words, own
 from runs import phases
 from runs.definitions.editing import fields
 from runs.workflows.sequence import HEADINGS, PHASES
-from tests.conftest import drive
 
 with (ROOT / "de/LC_MESSAGES/django.po").open("rb") as _file:
     GERMAN = read_po(_file)

@@ -126,6 +126,7 @@ ADDRESSES: dict[str, Address] = {
     f"pauses/{PAUSE}/look": own("POST", body={"view": "split"}),
     f"pauses/{PAUSE}/changes": own("GET", sparse=True),
     f"pauses/{PAUSE}/cancel": own("GET"),
+    f"pauses/{PAUSE}/next": own("GET"),
     f"pauses/{PAUSE}/edits": own("GET", sparse=True),
     f"pauses/{PAUSE}/claim": own("POST", done="paused"),
     f"pauses/{PAUSE}/release": own("POST"),

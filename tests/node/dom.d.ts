@@ -8,9 +8,11 @@ interface Found extends HTMLElement {
   parentElement: Found | null;
   lastElementChild: Found | null;
   form: HTMLFormElement;
+  href: string;
   hidePopover(): void;
   indeterminate: boolean;
   open: boolean;
+  pathname: string;
   value: string;
   cloneNode(deep?: boolean): Found;
   close(): void;
@@ -21,6 +23,12 @@ interface Found extends HTMLElement {
 interface ParentNode {
   querySelector(selectors: string): Found | null;
   querySelectorAll(selectors: string): NodeListOf<Found>;
+}
+
+/** What parts of a page tell one another. */
+interface DocumentEventMap {
+  decided: CustomEvent<{ pause: string; html: string }>;
+  reached: CustomEvent<boolean>;
 }
 
 /** What the pages listen to comes from elements. */

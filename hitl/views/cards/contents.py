@@ -20,8 +20,8 @@ from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.rendering.links import decide_of
-from hitl.rendering.patches.reading import ReadPatch
 from hitl.rendering.own_words import own
+from hitl.rendering.patches.reading import ReadPatch
 from hitl.views.cards import standing as cards
 from hitl.views.cards import talk, typed
 from hitl.views.common import home_of, place_of

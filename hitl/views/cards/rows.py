@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from functools import cache
 from html import escape
+from urllib.parse import urlencode
 
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -18,6 +19,7 @@ from lucide.templatetags.lucide import lucide
 from checkpoints.text import invisible
 from hitl.decisions import bulk
 from hitl.decisions.reviewers import policy, turns
+from hitl.find.marks import Marks, Told
 from hitl.rendering.links import decide_of
 from hitl.rendering.moments import Moments
 from hitl.rendering.own_words import own
@@ -69,6 +71,8 @@ class QuestionRows:
             nothing is answered here.
         token: against forgery; without one the page puts it in.
         back: the query of the list that an answer leads back to; as with the token.
+        marks: marks the words that were searched for.
+        elsewhere: for each question where it has those that its row does not show.
     """
 
     def __init__(
@@ -80,10 +84,14 @@ class QuestionRows:
         waits_for: Mapping[uuid.UUID, str] | None = None,
         token: str = "",
         back: str = "",
+        marks: Marks | None = None,
+        elsewhere: Mapping[uuid.UUID, Told] | None = None,
     ) -> None:
         self._by, self._kinds = by, kinds
         self._several, self._others = several, waits_for is not None
         self._waits_for = waits_for or NOBODY
+        self._html = marks.html if marks else invisible.html
+        self._elsewhere = elsewhere or {}
         self._words = _words(get_language())
         self._moments = Moments()
         self._now = self._moments.now
@@ -91,13 +99,17 @@ class QuestionRows:
             f'<input type="hidden" name="csrfmiddlewaretoken" value="{token}">'
             f'<input type="hidden" name="back" value="{escape(back)}">'
         )
+        self._list = urlencode({"list": back}) if back else ""
         self._tick = lucide("check", size=16, aria_hidden="true")
 
     def html(self, row: Waiting) -> SafeString:
         pause, work, words = row.pause, row.work, self._words
         holder = held_by(row, self._now)
         key = pause.shown_id
-        place = escape(f"{work.home}?pause={key}" if work.is_child else work.home)
+        place = f"{work.home}?pause={key}" if work.is_child else work.home
+        if self._list:
+            place += ("&" if work.is_child else "?") + self._list
+        place = escape(place)
         name = escape(invisible.plain(work.title))
         child = work.child if work.is_of_order else ""
         whose = f", {escape(invisible.plain(child))}" if child else ""
@@ -111,11 +123,12 @@ class QuestionRows:
             if self._several
             else "",
             f'<div class="what"><a dir="auto" class="main-link" href="{place}">'
-            f"{invisible.html(own(pause.question))}</a>",
+            f"{self._html(own(pause.question))}</a>",
             f' <span class="risk {escape(risk)}">{escape(capfirst(risk_words(risk)))}</span>'
             if risk != "normal"
             else "",
             self._says(pause),
+            self._found(pause) if self._elsewhere else "",
             f"<p>{line}</p></div>",
             f'<span class="when">{self._moments.since(pause.opened_at, words["paused"])}',
             self._due(pause.deadline_at) if pause.deadline_at is not None else "",
@@ -129,13 +142,18 @@ class QuestionRows:
     def _says(self, pause: Pause) -> str:
         """What is decided: the summary, and the first facts."""
         facts = "".join(
-            f" <span>{invisible.html(label)} <b>{invisible.html(value)}</b></span>"
+            f" <span>{self._html(label)} <b>{self._html(value)}</b></span>"
             for label, value in pause.facts[:FACTS]
         )
         if not pause.summary and not facts:
             return ""
         whole = " whole" if pause.brief else ""  # what is answered here is not cut
-        return f'<p class="gist{whole}" dir="auto">{invisible.html(pause.summary)}{facts}</p>'
+        return f'<p class="gist{whole}" dir="auto">{self._html(pause.summary)}{facts}</p>'
+
+    def _found(self, pause: Pause) -> str:
+        """Where it has what was searched for, if the row does not show it."""
+        told = self._elsewhere.get(pause.pk, ())
+        return "".join(f'<p class="found" dir="auto">{place} {text}</p>' for place, text in told)
 
     def _due(self, at: dt.datetime) -> str:
         left = at - self._now
@@ -161,7 +179,7 @@ class QuestionRows:
         pause, work, words = row.pause, row.work, self._words
         asked = words["asked"] % {"who": invisible.html(work.asker)}
         return [
-            f"<b>{invisible.html(work.title)}</b>",
+            f"<b>{self._html(work.title)}</b>",
             words["child"] % {"name": invisible.html(child)} if child else "",
             invisible.html(work.definition),
             f"{asked} {words['team'] % {'team': escape(work.team)}}" if work.team else asked,
@@ -193,6 +211,13 @@ class QuestionRows:
         if not pause.brief or turns.staged(pause) or bulk.refused(pause, APPROVE):
             return ""
         return invisible.plain(own(pause.labels.get(APPROVE, "")) or self._words["approve"])
+
+
+def texts_of(row: Waiting) -> list[str]:
+    """What a row shows of a question in others' words."""
+    pause = row.pause
+    said = [part for fact in pause.facts[:FACTS] for part in fact]
+    return [own(pause.question), pause.summary, row.work.title, *map(str, said)]
 
 
 def held_by(row: Waiting, now: dt.datetime) -> int | None:

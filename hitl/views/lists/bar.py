@@ -68,7 +68,14 @@ class Listing:
         """Those among the rows that the person may see that are asked for."""
         return rows.none() if self.refused else self.asked_of.among(rows, self.asked, self.asker)
 
-    def bar(self, rows: QuerySet[Any], *parts: Part, shows: object, has_views: bool = True) -> Bar:
+    def bar(
+        self,
+        rows: QuerySet[Any],
+        *parts: Part,
+        shows: object,
+        has_views: bool = True,
+        counted: int | None = None,
+    ) -> Bar:
         """The bar above these rows, which are all that the person may see, and above those of
         other parts of the list.
 
@@ -76,8 +83,9 @@ class Listing:
             shows: what the page shows of them: where that is nothing, and nothing is asked, there
                 is nothing to look for.
             has_views: False where the person is known to have no saved views of this list.
+            counted: how many fit, where the page has counted them.
         """
-        return Bar(self, ((self.asked_of, rows), *parts), bool(shows), has_views)
+        return Bar(self, ((self.asked_of, rows), *parts), bool(shows), has_views, counted)
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,8 @@ class Bar:
     parts: tuple[Part, ...]
     shows: bool
     has_views: bool = True
+    counted: int | None = None
+    """How many rows fit, where the page has counted them: it says no other number."""
 
     @property
     def is_open(self) -> bool:

@@ -24,11 +24,10 @@ from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
-from hitl.rendering.paging import ListAddress
-from hitl.views import inbox
 from hitl.views.artifacts import take_uploads
 from hitl.views.cards import contents, proof, second_look, typed
 from hitl.views.common import find_pause, home_of, person, place_of, root_of
+from hitl.views.lists import walk
 from hitl.views.threads import order_page, pages
 from runs.models import Pause
 from runs.states import PauseStatus
@@ -119,17 +118,14 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     else:
         said, place = _say_what_became(given), home_of(pause.run)
     if "back" in request.POST:  # from a row of the inbox, which says less of what was answered
-        said, place = f"{contents.name_of(pause)}: {said}", _inbox(request.POST["back"])
+        said, place = f"{contents.name_of(pause)}: {said}", walk.inbox_at(request.POST["back"])
+    else:
+        place = walk.with_list(place, walk.list_of(request), pause)
     messages.info(request, said, extra_tags="voted" if isinstance(given, Vote) else "decided")
     return redirect(place)
 
 
 decide.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.http.incoming`
-
-
-def _inbox(query: str) -> str:
-    """The address of the inbox as it was looked at."""
-    return ListAddress(reverse("hitl:inbox"), QueryDict(query).dict()).only(*inbox.KEPT).to()
 
 
 def _say_what_became(decision: Decision) -> str:

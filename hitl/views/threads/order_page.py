@@ -22,14 +22,15 @@ from hitl.rendering.paging import ListAddress
 from hitl.threads import why
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, standing
+from hitl.views.lists import walk
 from hitl.views.threads import children, news
 from hitl.views.threads.news import Looked, Version
 from hitl.views.threads.timeline import TimelineRows, log_lines
 from runs import phases
 from runs.models import Run, WorkOrder
 from runs.services import priorities, resubmit, step_times
-from runs.workflows.sequence import CANCEL
 from runs.states import FAILED
+from runs.workflows.sequence import CANCEL
 
 TERMINAL = {"completed", "failed"}
 
@@ -95,7 +96,9 @@ def page_of(
 
 
 def _here(order_id: uuid.UUID, query: Mapping[str, str]) -> ListAddress:
-    return ListAddress(links.order_at(order_id), query).only("pause", *story.LISTS)
+    return ListAddress(links.order_at(order_id), query).only(
+        *("pause", walk.LIST, walk.WAS), *story.LISTS
+    )
 
 
 def _look(order_id: uuid.UUID, *, by: User, wanted: str) -> Looked:

@@ -33,6 +33,7 @@ from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents
 from hitl.views.common import home_of, person, place_of
+from hitl.views.lists import walk
 from hitl.views.lists.bar import Listing
 from hitl.views.threads import chat, children
 from runs.models import Artifact, Pause, QueuedTurn, Run, Template
@@ -165,7 +166,7 @@ def show(
         "hitl/threads/_thread_live.html" if "live" in request.GET else "hitl/threads/thread.html"
     )
     here = ListAddress(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only(
-        "pause", *story.LISTS
+        *("pause", walk.LIST, walk.WAS), *story.LISTS
     )
     with one_moment():
         context = page_of(thread, here, by=person(request), message=message, **answer)
