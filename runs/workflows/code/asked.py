@@ -97,7 +97,7 @@ def renamed(function: Callable[..., Any]) -> Sequence[str]:
         f"{_called(call)}'s {keyword.arg!r} is called 'answers' now ({module}, line {call.lineno})."
         for module, call in _calls(function)
         for keyword in call.keywords
-        if RENAMED.get(_called(call)) == keyword.arg
+        if keyword.arg is not None and keyword.arg == RENAMED.get(_called(call))
     )
 
 
