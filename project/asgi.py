@@ -21,6 +21,7 @@ django_application: Any = get_asgi_application()
 
 from checkpoints import checks, extension  # noqa: E402  # their models need the line above
 from hitl.http.incoming import bounded  # noqa: E402  # as above
+from hitl.http.refusals import exception_handler  # noqa: E402  # as above
 from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
 from hitl.live.backpressure import patient  # noqa: E402  # as above
@@ -28,7 +29,6 @@ from hitl.views import orders  # noqa: E402  # as above
 from hitl.views.cards import live_rows  # noqa: E402  # as above
 from project import draining  # noqa: E402  # as above
 from project.doors import guarded, near  # noqa: E402  # as above
-from project.errors import exception_handler  # noqa: E402  # as above
 from runs.definitions import shipped  # noqa: E402  # as above
 from runs.engine.workers import heartbeat  # noqa: E402  # as above
 

@@ -15,11 +15,11 @@ from django.templatetags.static import static
 from kombu import Exchange, Queue
 
 from checkpoints.database import addresses
-from hitl import embedding
 from hitl.http import rest
+from hitl.openapi import enums
+from hitl.rendering import places
 from project import steady
 from project.identity.options import options as of_identity
-from project.openapi import enums
 from project.telemetry import errors, log_lines, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
@@ -46,9 +46,7 @@ with it.
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-WAYSTATION_DATA = Path(
-    env.text("WAYSTATION_DATA", str(env.data_folder(embedding.CHECKOUT)))
-).resolve()
+WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(env.data_folder(places.CHECKOUT)))).resolve()
 """The folder of everything outside a database server: workspaces, the sample repository, the
 embedded database, the secret key.
 """
@@ -163,9 +161,9 @@ ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
 TEMPLATES = [
     {
-        "BACKEND": "project.templating.SendableTemplates",
+        "BACKEND": "hitl.rendering.templating.SendableTemplates",
         "NAME": "django",  # libraries ask for this name; the default would be the module's
-        "DIRS": [embedding.TEMPLATES],
+        "DIRS": [places.TEMPLATES],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -290,18 +288,18 @@ DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 LANGUAGE_CODE = "en"
 """The language of everything but pages and mails; see `hitl.http.languages`."""
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
-LOCALE_PATHS = [embedding.LOCALE]
+LOCALE_PATHS = [places.LOCALE]
 """Named here, so that our translation of a text wins over Django's and its admin's."""
 LANGUAGE_COOKIE_AGE = 31_536_000
 LANGUAGE_COOKIE_HTTPONLY = True
 LANGUAGE_COOKIE_SAMESITE = "Lax"
 LANGUAGE_COOKIE_SECURE = HTTPS
-FORMAT_MODULE_PATH = "project.formats"
+FORMAT_MODULE_PATH = "hitl.formats"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
-STATICFILES_DIRS = [embedding.STATIC]
+STATICFILES_DIRS = [places.STATIC]
 if not WAYSTATION_EMPTY:
     env.folder(STATIC_ROOT)
 # for collected static files: a web server that runs as another user may serve them
@@ -402,16 +400,7 @@ if WAYSTATION_REPLY_MAILBOX is not None and "mail_replies" in WAYSTATION_EXTENSI
         "schedule": steady.Every(30.0),
     }
 
-REST_FRAMEWORK = {
-    **rest.FRAMEWORK,
-    "DEFAULT_PERMISSION_CLASSES": [
-        *rest.FRAMEWORK["DEFAULT_PERMISSION_CLASSES"],
-        "project.queries.KnownQuery",
-    ],
-    "DEFAULT_SCHEMA_CLASS": "project.openapi.operation.Operation",
-    "NUM_PROXIES": NUM_PROXIES,
-    "EXCEPTION_HANDLER": "project.errors.exception_handler",
-}
+REST_FRAMEWORK = {**rest.FRAMEWORK, "NUM_PROXIES": NUM_PROXIES}
 SPECTACULAR_SETTINGS = {
     "TITLE": "Waystation",
     "VERSION": "1",
@@ -434,8 +423,8 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": "/"}],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "project.openapi.streams.with_streams",
-        "project.openapi.document.with_tags",
+        "hitl.openapi.streams.with_streams",
+        "hitl.openapi.document.with_tags",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

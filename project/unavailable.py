@@ -1,7 +1,7 @@
 """Answers while the database, or the store of checkpoints, is away: 503 with words, 507 where its
 disk is full.
 
-A view of the API says it by `project.errors`; here is what pages say, and everything that fails
+A view of the API says it by `hitl.http.refusals`; here is what pages say, and everything that fails
 around a view: in a middleware, in authentication, at a commit.
 """
 

@@ -1,6 +1,6 @@
 """Parameters of a request's query: how a view declares them, and how it reads their values.
 
-`project.queries` refuses a request that does not fit the declarations, so a view reads without
+`hitl.http.queries` refuses a request that does not fit the declarations, so a view reads without
 checking again.
 """
 

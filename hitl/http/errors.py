@@ -1,6 +1,7 @@
 """Which HTTP status each error of the domain has: the one table, used by REST, sockets and pages.
 
-What the answer says beside it is `project.errors`' for programs, and each page's own for people.
+What the answer says beside it is `hitl.http.refusals`' for programs, and each page's own for
+people.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Problem documents (RFC 9457) of what stands before the views; those of views are made by
-`project.errors`.
+`hitl.http.refusals`.
 """
 
 from __future__ import annotations

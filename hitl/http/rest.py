@@ -19,7 +19,10 @@ FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
         "hitl.http.authentication.WithinScope",
+        "hitl.http.queries.KnownQuery",
     ],
+    "DEFAULT_SCHEMA_CLASS": "hitl.openapi.operation.Operation",
+    "EXCEPTION_HANDLER": "hitl.http.refusals.exception_handler",
     # there is one format; where there are two, `format` is the view's own
     "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -42,6 +45,6 @@ def lacking(given: dict[str, Any]) -> list[str]:
         name
         for field in NEEDED
         for name in FRAMEWORK[field]
-        if name.startswith("hitl.") or "IsAuthenticated" in name
+        if name.startswith("hitl.http.authentication.") or "IsAuthenticated" in name
         if name not in given.get(field, ())
     ]

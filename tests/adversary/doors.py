@@ -10,8 +10,8 @@ from django.contrib import admin
 from django.core.management import get_commands, load_command_class
 
 from extensions.mcp.door.server import TOOLS
+from hitl.http.refusals import exception_handler
 from hitl.live import routing
-from project.errors import exception_handler
 from tests.doors import langgraph
 from tests.matrix.addresses import ADDRESSES, SAFE, served
 from tests.matrix.desk.tables import CHANGED, PAGES

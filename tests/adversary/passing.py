@@ -22,10 +22,10 @@ from checkpoints import ids
 from extensions.slack import signing
 from extensions.teams import channel as teams
 from extensions.telegram import channel as telegram
+from hitl.http.refusals import exception_handler
 from hitl.live import routing, socket_messages
 from hitl.live.consumers import SocketRefused
 from hitl.wait_gate import signatures
-from project.errors import exception_handler
 from runs.models import Pause
 from tests.adversary.moves import Move
 from tests.adversary.still import STILL as STILL

@@ -14,8 +14,8 @@ from extensions.langgraph.api.calls import Call, Reply, Streamed
 from extensions.langgraph.api.streaming.frames import as_json
 from hitl.http import authentication
 from hitl.http.authentication import Caller
+from hitl.http.refusals import exception_handler
 from hitl.live.pump import StreamRefused
-from project.errors import exception_handler
 
 ROUTES = (*server.ROUTES, *running.ROUTES)
 """Of the door and, below it, of AG-UI's."""

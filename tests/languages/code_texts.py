@@ -62,7 +62,7 @@ ELSEWHERE = {
     "hitl/live/": "answers to programs are English",
     "extensions/": "answers to programs are English",
     "hitl/http/rest.py": "answers to programs are English",
-    "project/queries.py": "answers to programs are English",
+    "hitl/http/queries.py": "answers to programs are English",
     "/management/": "commands are English",
     "/migrations/": "evidence of what was",
 }

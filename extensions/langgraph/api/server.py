@@ -23,11 +23,11 @@ from extensions.langgraph.api.streaming import threads as thread_streams
 from extensions.langgraph.api.streaming.frames import as_json
 from hitl.http import incoming
 from hitl.http.authentication import Caller
+from hitl.http.refusals import exception_handler
 from hitl.live import admission, pump
 from hitl.live.admission import Receive, Send
 from hitl.live.pump import EventStream, StreamRefused, send_problem
 from hitl.live.topics import in_database_thread
-from project.errors import exception_handler
 from runs.security import scopes
 from runs.security.scopes import Scope
 

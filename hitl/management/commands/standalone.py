@@ -34,9 +34,9 @@ from django.db import connection, transaction
 from checkpoints import extension
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
-from hitl import embedding
 from hitl.management import supervisor
 from hitl.management.supervisor import Served
+from hitl.rendering import places
 from runs import env, tasks
 from runs.definitions import loading, shipped, watching
 from runs.engine.recovery import lost_runs
@@ -242,20 +242,18 @@ class Command(BaseCommand):
 
     def _new_password(self) -> str:
         """The line that sets it, as a shell takes it in the folder of this process."""
-        usual = env.data_folder(embedding.CHECKOUT)
+        usual = env.data_folder(places.CHECKOUT)
         data = (
             []
             if usual == settings.WAYSTATION_DATA
             else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
         )
-        if embedding.CHECKOUT is None:
+        if places.CHECKOUT is None:
             return shlex.join([*data, "waystation-server", "manage", "changepassword", DEMO_USER])
         program = Path(sys.executable)
         shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
         manage = (
-            "manage.py"
-            if Path.cwd() == embedding.CHECKOUT
-            else str(embedding.CHECKOUT / "manage.py")
+            "manage.py" if Path.cwd() == places.CHECKOUT else str(places.CHECKOUT / "manage.py")
         )
         return shlex.join([*data, str(shown), manage, "changepassword", DEMO_USER])
 

@@ -9,7 +9,7 @@ from checkpoints.store import CheckpointDamaged, StateLocked
 from hitl import views
 from hitl.decisions import services
 from hitl.http import errors
-from project.errors import exception_handler
+from hitl.http.refusals import exception_handler
 from runs.definitions import TemplateNotFound, TemplateNotNamed
 
 pytestmark = pytest.mark.one_database

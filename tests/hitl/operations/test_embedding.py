@@ -7,7 +7,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from celery import current_app
 from django.conf import settings as django_settings
+from django.urls import clear_url_caches
 
 from hitl import checks
 from hitl.http import rest
@@ -142,6 +144,52 @@ def test_every_setting_that_the_apps_read_has_a_default():
     defaults.fill(Given)
     assert len(read) > 60
     assert {name for name in read if not hasattr(Given, name)} == set()
+
+
+def _missing():
+    return " ".join(str(one.msg) for one in checks.nothing_is_missing())
+
+
+def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings, monkeypatch):
+    """Issue 37, 3: the first sign of it was a server error."""
+    assert _missing() == ""  # the shipped project has all
+    engine = settings.TEMPLATES[0]
+    changes = {
+        "MIDDLEWARE": ["django.middleware.common.CommonMiddleware"],
+        "TEMPLATES": [{**engine, "OPTIONS": {}}],
+        "STATICFILES_DIRS": [],
+        "LOCALE_PATHS": [],
+        "FORMAT_MODULE_PATH": None,
+        "CHANNEL_LAYERS": {},
+        "REST_FRAMEWORK": {
+            name: value for name, value in rest.FRAMEWORK.items() if name != "EXCEPTION_HANDLER"
+        },
+        "ROOT_URLCONF": "tests.programs.no_addresses",
+    }
+    for name, value in changes.items():
+        setattr(settings, name, value)
+    clear_url_caches()
+    monkeypatch.setattr(current_app.conf, "beat_schedule", {})
+    monkeypatch.setattr(current_app.conf, "task_routes", None)
+    monkeypatch.setattr(checks.apps, "is_installed", lambda name: name != "csp")
+    said = _missing()
+    for name in (
+        *checks.MIDDLEWARE,
+        *checks.ADDRESSES,
+        "csp in INSTALLED_APPS",
+        "builtins",
+        "context_processors",
+        "STATICFILES_DIRS",
+        "LOCALE_PATHS",
+        "FORMAT_MODULE_PATH",
+        "CHANNEL_LAYERS",
+        "EXCEPTION_HANDLER",
+        "beat_schedule",
+        "task_routes",
+    ):
+        assert name in said
+    settings.TEMPLATES = []
+    assert "in the DIRS of TEMPLATES" in _missing()
 
 
 def test_an_api_that_a_project_leaves_unguarded_is_an_error(settings):

@@ -15,11 +15,11 @@ from rest_framework.views import APIView
 
 from hitl.api import urls
 from hitl.decisions.services import pauses, work_orders
+from hitl.http.refusals import exception_handler
 from hitl.live import routing
 from hitl.models import Decision
 from project.asgi import application
 from project.celery import app
-from project.errors import exception_handler
 from runs.models import Run
 from tests.conftest import drive, kinds, log_lines, pause_of, state_at_head
 from tests.databases.whole import rows

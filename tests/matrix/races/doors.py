@@ -34,11 +34,11 @@ from extensions.mail_replies import addresses
 from extensions.slack import signing
 from extensions.teams import channel as teams
 from extensions.telegram import channel as telegram
+from hitl.http.refusals import exception_handler
 from hitl.live import socket_messages
 from hitl.models import ApiToken, ChatAccount, Decision
 from hitl.models.outbound import Delivery
 from hitl.outbound import links, signatures
-from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus

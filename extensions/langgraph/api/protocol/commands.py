@@ -17,8 +17,8 @@ from extensions.langgraph.api.protocol import events, tree
 from extensions.langgraph.api.threads import wire_id
 from hitl.decisions import visibility
 from hitl.decisions.services import NotFound
+from hitl.http.refusals import exception_handler
 from hitl.live.pump import StreamRefused
-from project.errors import exception_handler
 from runs.models import Run
 from runs.security import scopes
 

@@ -26,13 +26,13 @@ from extensions.langgraph.api.streaming.frames import as_json
 from hitl.decisions.services import NotFound
 from hitl.http import incoming
 from hitl.http.authentication import Caller
+from hitl.http.refusals import exception_handler
 from hitl.live import admission
 from hitl.live.consumers import HEARD, THROTTLED, WITHIN, LiveConsumer, SocketRefused
 from hitl.live.hub import hub
 from hitl.live.pump import StreamRefused
 from hitl.live.socket_messages import LONGEST
 from hitl.live.topics import in_database_thread
-from project.errors import exception_handler
 from runs.security import scopes
 
 logger = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from hitl.decisions.deadlines import outcomes
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.http.authentication import Caller
+from hitl.http.refusals import exception_handler
 from hitl.models import ApiToken, Decision, Via, Vote
 from hitl.outbound import quotas
 from hitl.wait_gate import primitives
-from project.errors import exception_handler
 from runs import services as runs
 from runs.models import Pause
 from tests.conftest import pause_of

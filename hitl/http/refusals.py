@@ -20,12 +20,12 @@ from hitl.find.asking import NotUnderstood
 from hitl.find.saved import ViewInvalid
 from hitl.http import addresses, errors, problems
 from hitl.http.incoming import BodyTooLarge
+from hitl.http.queries import UnknownParameter
 from hitl.models import Decision
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.quotas import QuotaUsed
 from hitl.wait_gate import resume, resume_events, waits
 from hitl.wait_gate.starts import StartInvalid
-from project.queries import UnknownParameter
 from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid
 from runs.definitions.tool_approvals import CallInvalid

@@ -10,7 +10,7 @@ from django.urls.converters import get_converters
 from checkpoints.models import EventKind
 from hitl.live import routing
 from hitl.live.subscriptions import LEVELS
-from project.openapi.operation import name_of, tag_of
+from hitl.openapi.operation import name_of, tag_of
 from runs.security.scopes import Scope
 
 EVENTS = {

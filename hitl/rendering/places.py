@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checkpoints.text import extras
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 CHECKOUT = None if extras.BUILT.exists() else HERE.parent
 """The folder of the repository; None where a wheel was installed."""
 TEMPLATES = (CHECKOUT or HERE) / "templates"
