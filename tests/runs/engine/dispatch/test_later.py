@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from functools import partial
 
 from runs.engine.dispatch.later import Later
 
@@ -11,7 +12,7 @@ from runs.engine.dispatch.later import Later
 def test_each_job_is_done_at_its_time_whatever_came_first():
     later, done = Later(), queue.Queue[str]()
     for name, seconds in {"last": 0.3, "first": 0.0, "second": 0.1}.items():
-        assert later.give(seconds, lambda name=name: done.put(name))
+        assert later.give(seconds, partial(done.put, name))
     assert [done.get(timeout=60) for _ in range(3)] == ["first", "second", "last"]
 
 
