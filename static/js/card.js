@@ -63,13 +63,14 @@ export function mount(root) {
   dialog.querySelector("[data-back]").addEventListener("click", () => dialog.close());
 }
 
-const MOST = 0.5; // of the window; a higher bar stays where it stands
+const MOST = 0.6; // of the window; a higher bar stays where it stands
 /** What is scrolled to comes to lie above the bar, which stays at the bottom of the window. */
 const makeRoom = new ResizeObserver(([entry]) => {
   const target = /** @type {HTMLElement} */ (entry.target);
   if (!target.isConnected) return;
   document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
-  target.parentElement.classList.toggle("tall", target.offsetHeight > innerHeight * MOST);
+  const { classList } = target.parentElement, before = classList.contains("tall"), inside = document.activeElement;
+  if (classList.toggle("tall", target.offsetHeight > innerHeight * MOST) !== before && target.contains(inside)) inside.scrollIntoView({ block: "center" });
 });
 
 /** How many lines one text has that the other has not, as `hitl.views.cards.typed` counts them. */

@@ -10,6 +10,11 @@ def fold(html: str) -> str:
     return " ".join(html.split())
 
 
+def with_sign(html: str) -> str:
+    """A page whose drawn sign of a pause is the text that stands for it."""
+    return re.sub(r'<span class="sr">(⏸️ )</span><svg.*?</svg> ', r"\1", html, flags=re.DOTALL)
+
+
 def join(html: str) -> str:
     """Fold a page, and leave out the white space beside its tags, and at their ends."""
     return re.sub(r"(?<=>) | (?=[<>])", "", fold(html))

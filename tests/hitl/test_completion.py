@@ -21,6 +21,7 @@ from runs import tasks
 from runs.models import Pause, WorkOrder
 from tests import run
 from tests.conftest import drive, log_lines, pause_of
+from tests.doors.html import with_sign
 from tests.doors.rest import ORDERS
 from tests.worlds import steps
 
@@ -90,7 +91,8 @@ class Try:
         )
 
     def shown(self) -> str:
-        return self.page.get(f"/work-orders/{self.row.shown_id}/").content.decode()
+        shown = self.page.get(f"/work-orders/{self.row.shown_id}/").content.decode()
+        return with_sign(shown)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed, StateTooLarge
-from hitl.decisions import answers, closing, feedback, presence, step_up, visibility, voting
+from hitl.decisions import answers, closing, presence, step_up, visibility, voting
 from hitl.decisions.answers import Answer
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import (
@@ -37,7 +37,7 @@ from hitl.decisions.errors import (
 )
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.policy import Actor, ReviewContext
-from hitl.decisions.talk import comments
+from hitl.decisions.talk import comments, feedback
 from hitl.decisions.visibility import AnyReviewContext
 from hitl.models import Decision, Via, Vote, Wait
 from runs import keyed

@@ -14,10 +14,10 @@ from checkpoints import store
 from checkpoints.database.people import User
 from checkpoints.models import Blob
 from hitl.decisions import revisions
-from hitl.decisions.feedback import FeedbackBox
 from hitl.decisions.talk import patches
+from hitl.decisions.talk.feedback import FeedbackBox
+from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.rendering.links import decide_of
 from hitl.rendering.own_words import own

@@ -17,8 +17,8 @@ from django.utils.translation import gettext, ngettext
 from hitl.decisions.answers import label_of
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Judged
+from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm
 from hitl.views.cards import contents, typed
 from hitl.views.common import risk_words

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.utils.translation import gettext, gettext_noop
 
+from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from runs.models import Pause
 from runs.workflows.sequence import REVISE

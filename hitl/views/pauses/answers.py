@@ -17,10 +17,11 @@ from checkpoints import store
 from checkpoints.database import clock
 from hitl.decisions import answers, claims, services, step_up, voting
 from hitl.decisions.deadlines import changes
-from hitl.decisions.feedback import FeedbackBox
 from hitl.decisions.reviewers import policy, turns
+from hitl.decisions.talk.feedback import FeedbackBox
+from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
+from hitl.forms.pages import ExtendForm, SnoozeForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote

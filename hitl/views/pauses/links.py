@@ -18,8 +18,8 @@ from checkpoints.database.people import User
 from checkpoints.state import encryption
 from hitl.decisions import answers, services, visibility
 from hitl.decisions.reviewers import external_access, policy
+from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import form_of
 from hitl.http.errors import status_of
 from hitl.models import Via

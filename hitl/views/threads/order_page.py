@@ -14,7 +14,7 @@ from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services, undo, visibility
-from hitl.forms.pages import DecisionForm
+from hitl.forms.answers import DecisionForm
 from hitl.models import Decision, name_of
 from hitl.operations import failures
 from hitl.rendering import links

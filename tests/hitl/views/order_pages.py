@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+from tests.doors.html import with_sign
+
 
 def text(response):
-    return response.content.decode()
+    return with_sign(response.content.decode())
 
 
 def url(order, tail=""):
