@@ -302,12 +302,7 @@ def check_payload(
     errors = schemas.answer_faults(
         attachments.as_kept(asked.required_inputs), {} if payload is None else payload
     )
-    # what is wrong inside a file that was not taken says less
-    errors = {
-        field: texts
-        for field, texts in errors.items()
-        if not any(field == bad or field.startswith(f"{bad}.") for bad in bad_files)
-    } | bad_files
+    errors |= bad_files
     if not errors and codec.holds_unreadable(payload):
         errors = {
             "": [

@@ -80,6 +80,12 @@ class Desk:
             content = base64.b64decode(str(given["content"]), validate=True)
         except (binascii.Error, ValueError) as error:
             raise BadFile(path, gettext("The content of the file is not base64.")) from error
+        if len(str(given.get("name") or "")) > LONGEST_NAME:
+            raise BadFile(
+                f"{path}.name",
+                gettext("The name of a file may have up to %(most)s characters.")
+                % {"most": LONGEST_NAME},
+            )
         return brought(path, str(given.get("name") or ""), content)
 
     def _lying(self, path: str, given: Mapping[str, Any]) -> Brought:
@@ -120,6 +126,10 @@ def _plain(name: str) -> str:
     return "".join(sign for sign in last if sign.isprintable()).strip()[:LONGEST_NAME]
 
 
+NOT_TAKEN = {"name": "-", "bytes": 1, "sha256": "0" * 64}
+"""Stands for a file that was not taken while the rest is looked at."""
+
+
 def take_in(schema: Mapping[str, Any], values: Any, desk: Desk) -> tuple[Any, dict[str, list[str]]]:
     """The values with each file as it is kept, which `desk` has then, and what was wrong with those
     that cannot be taken: dotted path → sentences.
@@ -131,7 +141,7 @@ def take_in(schema: Mapping[str, Any], values: Any, desk: Desk) -> tuple[Any, di
             return desk.take(path, given)
         except BadFile as error:
             errors[error.field] = [str(error)]
-            return given
+            return NOT_TAKEN
 
     return attachments.each_taken(schema, values, take), errors
 

@@ -17,14 +17,14 @@ class AnswerGiven(TypedDict):
 
 
 class ArtifactOut(TypedDict):
-    """A text that a step kept, such as an agent's prompt and output."""
-
     id: str
     run_id: str
     thread_id: str
     step: str
     loop_num: int
     name: str
+    media: str
+    filename: str
     size: int
     cut: bool
     digest: str
@@ -33,14 +33,14 @@ class ArtifactOut(TypedDict):
 
 
 class ArtifactWhole(TypedDict):
-    """A text that a step kept, such as an agent's prompt and output."""
-
     id: str
     run_id: str
     thread_id: str
     step: str
     loop_num: int
     name: str
+    media: str
+    filename: str
     size: int
     cut: bool
     digest: str
@@ -933,6 +933,14 @@ class Problem(TypedDict):
     errors: NotRequired[dict[str, Any]]
 
 
+class ProgressOut(TypedDict):
+    """How far a step is, by its own words."""
+
+    done: float
+    of: float | None
+    unit: str
+
+
 class ProspectOut(TypedDict):
     thread_id: str
     kinds: dict[str, KindOut]
@@ -1142,6 +1150,7 @@ class RunOut(TypedDict):
     failure_code: str
     awaited: int
     sleeping_until: str | None
+    progress: ProgressOut | None
     pending_input: dict[str, Any] | None
     created_at: str
     started_at: str | None
@@ -1642,6 +1651,7 @@ class WorkOrderOut(TypedDict):
     error_message: str | None
     failure_code: str | None
     sleeping_until: str | None
+    progress: ProgressOut | None
     git_commit_count: int
     github_pull_request_url: str | None
     usage: dict[str, Any]

@@ -13,6 +13,11 @@ def get_artifact(artifact_id: str) -> Request[models.ArtifactWhole]:
     return Request("GET", address("/api/v1/artifacts/{artifact_id}", artifact_id))
 
 
+def get_artifact_content(artifact_id: str) -> Request[None]:
+    """Read the bytes of a text or a file that a run has."""
+    return Request("GET", address("/api/v1/artifacts/{artifact_id}/content", artifact_id))
+
+
 def list_batches(
     *, cursor: str | None = None, limit: int | None = None
 ) -> Request[models.PaginatedBatchOutList]:
