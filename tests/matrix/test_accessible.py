@@ -36,6 +36,8 @@ RUN = """async (tags) => (await axe.run(document, {
 })).violations.map((found) => `${found.id}: ${found.help}: ` + found.nodes.slice(0, 3).map(
   (node) => `${node.target.join(" ")} (${[...node.any, ...node.all, ...node.none][0]?.message})`
 ).join("; "))"""
+UNFOLD = """() => document.querySelectorAll("details").forEach((one) => { one.open = true; })"""
+"""What is folded is read too, and axe looks at nothing that is not shown."""
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth <= width) return "";
@@ -156,6 +158,7 @@ class Viewer:
             self.page.locator(".opblock").first.wait_for(timeout=60_000)
 
     def violations(self) -> list[str]:
+        self.page.evaluate(UNFOLD)
         self.page.evaluate(self.axe)
         found: list[str] = self.page.evaluate(RUN, WCAG)
         meant = OF_SWAGGER if self.shown.path == "/api/reference/" else set()
