@@ -6,12 +6,14 @@ Without JavaScript; with it: stories.
 from __future__ import annotations
 
 import datetime as dt
+import html
 import re
 
 import pytest
 from django.utils import timezone
 
 from hitl.decisions import claims
+from hitl.decisions.talk import comments
 from hitl.models import Decision
 from runs.models import Pause
 from runs.workflows.base import Go, Report
@@ -238,3 +240,112 @@ def test_rows_of_what_is_no_question_or_of_too_many_are_refused_with_words(page,
     answer = page.get("/rows", {"ids": named})
     assert (answer.status_code, answer["Content-Type"]) == (422, "text/plain")
     assert answer.content
+
+
+def counts_of(text: str) -> dict[str, str]:
+    """All that a page of the inbox says of how many there are."""
+    said = " ".join(re.sub(r"<[^>]*>", "", text).split())
+    wanted = {
+        "found": r"(\d+) found",
+        "listed": r"\d+ of (\d+) questions",
+        "on page": r"(\d+) of \d+ questions",
+        "to select": r"Select all (\d+)",
+    }
+    found = {name: re.search(pattern, said) for name, pattern in wanted.items()}
+    return {name: one[1] for name, one in found.items() if one}
+
+
+def test_all_counts_of_an_inbox_are_the_same_numbers(make_order, page, monkeypatch):
+    """Issue 36: "84 found", "50 of 83" and "Select all 49" stood together."""
+    for _ in range(5):
+        drive(make_order())
+    monkeypatch.setattr("hitl.views.inbox.SHOWN", 3)
+    text = page.get("/?kind=approval").content.decode()
+    assert counts_of(text) == {"found": "5", "listed": "5", "on page": "3", "to select": "3"}
+    assert text.count("<span data-total>5</span>") == 2 and 'data-found="5"' in text
+    assert "<span data-on-page>3</span>" in text
+    pause = Pause.objects.order_by("pk").first()
+    answer = {"action": "approve", "revision": 1}
+    page.post(f"/pauses/{pause.shown_id}/decide", answer)
+    text = page.get("/?kind=approval").content.decode()
+    assert counts_of(text) == {"found": "4", "listed": "4", "on page": "3", "to select": "3"}
+    monkeypatch.setattr("hitl.views.inbox.SHOWN", 50)
+    assert counts_of(page.get("/?kind=approval").content.decode()) == {
+        "found": "4",
+        "to select": "4",
+    }
+
+
+def next_from(page, address: str, name: str) -> str:
+    """The address to which a link of a page leads."""
+    text = page.get(address).content.decode()
+    found = re.search(rf'href="([^"]+)" data-{name}', text)
+    assert found, text
+    return page.get(html.unescape(found[1]))["Location"]
+
+
+def test_a_question_leads_to_those_beside_it_in_the_list_from_which_it_was_opened(
+    make_order, page, zoe
+):
+    """Issue 36: without JavaScript, and without an answer; also after one."""
+    orders = [drive(make_order(title=f"Sort {number}")) for number in range(3)]
+    drive(make_order(title="Beside the list"))
+    first, second, _ = [pause_of(order) for order in orders]
+    homes = [f"/work-orders/{order.shown_id}/" for order in orders]
+    query = "q=sort&sort=newest"
+    shown = html.unescape(row(page, second, f"?{query}"))
+    opened = f"{homes[1]}?list=q%3Dsort%26sort%3Dnewest"
+    assert f'href="{opened}"' in shown
+    assert next_from(page, opened, "next") == opened.replace(homes[1], homes[0])
+    assert next_from(page, opened, "previous") == opened.replace(homes[1], homes[2])
+    last = opened.replace(homes[1], homes[0])
+    assert next_from(page, last, "next") == f"/?{query}", "past the end is the list itself"
+    assert (
+        f'href="/?{query.replace("&", "&amp;")}">Back to the list'
+        in page.get(opened).content.decode()
+    )
+    answer = {"action": "approve", "revision": 1, "list": query}
+    said = page.post(f"/pauses/{second.shown_id}/decide", answer, follow=True)
+    assert said.redirect_chain[0][0].startswith(opened)
+    assert f'href="{homes[0]}?list=' in said.content.decode()
+    assert "q=sort&amp;sort=newest" in said.content.decode()
+    # the inbox as it is names no list; one that is not understood is this one
+    assert next_from(page, homes[0], "next") == homes[2]
+    at = page.get(f"/pauses/{first.shown_id}/next?list=nonsense%3D1")
+    assert at["Location"].startswith(homes[2])
+    assert browser(zoe).get(f"/pauses/{first.shown_id}/next").status_code == 404
+    assert not Decision.objects.exclude(pause=second).exists()
+
+
+def test_a_search_marks_what_it_found_and_says_where_the_rest_is(order_that, page, ana):
+    """Issue 36: in the question, the summary, a fact; else in the content or in a comment."""
+    report = Report(
+        content="Refund <b>now</b>.\n\nThe Überweisung goes to a far island, Refunding all.",
+        summary="Refund of 120 EUR",
+        facts={"Refunder": "Ana & Co"},
+        title="Refund it? No prefund.",
+    )
+    pause = asked(order_that, report)
+    comments.add(pause.pk, "Is the <i>zebra</i> striped?", by=ana)
+    shown = row(page, pause, "?q=refund")
+    assert "<mark>Refund</mark> it? No prefund.</a>" in shown
+    assert "<mark>Refund</mark> of 120 EUR" in shown
+    assert "<mark>Refund</mark>er <b>Ana &amp; Co</b>" in shown
+    assert "In the content:" not in shown
+    shown = row(page, pause, "?q=überweis refund")
+    assert 'dir="auto">In the content: Refund' not in shown
+    assert re.search(r"In the content: .*The <mark>Überweis</mark>ung goes to", shown)
+    assert "In a comment: Is the &lt;i&gt;<mark>zebra</mark>" in row(page, pause, "?q=zebra")
+    assert "In the content:" in row(page, pause, "?q=island zebra")
+    assert "<mark>" not in row(page, pause) and not row(page, pause, "?q=unicorn")
+    assert "<mark>a</mark>" in row(page, pause, "?q=a") and "<mark>A</mark>na" not in row(
+        page, pause, "?q=a"
+    )
+
+
+def test_a_comment_that_was_taken_back_is_found_no_more(order_that, page, ana):
+    pause = asked(order_that, Report(content="It is fine."))
+    said = comments.add(pause.pk, "Only the zebra knows.", by=ana)
+    assert row(page, pause, "?q=zebra")
+    comments.withdraw(said.pk, by=ana)
+    assert not row(page, pause, "?q=zebra")
