@@ -201,9 +201,6 @@ def test_one_stuck_run_is_sent_again_from_where_it_is_explained(make_order, ana,
     answer = client.post(url, {"order": ""}, follow=True)
     assert (answer.redirect_chain, sent) == ([(why, 302)], [run.pk])
     assert "was sent to the workers of the queue steps again" in answer.content.decode()
-    assert "Its message went to the broker last" not in answer.content.decode(), (
-        "no worker is there"
-    )
     assert (fresh(order).latest_run.status, fresh(other).latest_run.status) == (
         "pending",
         "running",
