@@ -27,7 +27,7 @@ from runs import services
 from runs.models import Pause, Run, WorkOrder
 from tests.servers.stack import Stack, until
 
-TIMERS = 20
+TIMERS, KEY = 20, "sleep_until"
 WARM, TURNS = 10, 100
 """The first turns open connections and import modules, in each process."""
 
@@ -118,9 +118,9 @@ def by_timer(user: User) -> Iterator[dict[str, Any]]:
     for _ in range(TIMERS):
         order = services.submit("bench-rest", by=user)
         began = wait_for_end(order)["began"]
-        slept = Checkpoint.objects.get(thread=order.thread, metadata__has_key="sleep_until")
-        until = dt.datetime.fromisoformat(slept.metadata["sleep_until"])
-        late.append(began - until.timestamp())
+        told = [row.metadata for row in Checkpoint.objects.filter(thread=order.thread)]
+        [ends] = [dt.datetime.fromisoformat(one[KEY]) for one in told if KEY in one]
+        late.append(began - ends.timestamp())
     for share, bar in {0.5: 300, 0.99: None}.items():
         yield figure(
             f"timer of 2 s over → next step's body begins, p{share * 100:.0f}",
