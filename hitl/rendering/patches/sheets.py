@@ -82,11 +82,13 @@ def draw(
     for number, file in enumerate(patch.files):
         if only not in {None, number}:
             continue
-        end = len(file.rows) if whole else _end(file.rows, 0, Room(lines, characters))
-        end = 0 if file.seen and not whole else end
-        lines -= end
-        characters -= sum(len(row.text) for row in file.rows[:end])
-        sheets.append(FileSheet(number, file, drawing.html(file, 0, end), end))
+        end = len(file.lines) if whole else 0
+        if not whole and not file.seen and lines > 0:
+            end = _end(file.rows, 0, Room(lines, characters))
+            lines -= end
+            characters -= sum(len(row.text) for row in file.rows[:end])
+        html = drawing.html(file, 0, end) if end else SafeString()
+        sheets.append(FileSheet(number, file, html, end))
     return PatchSheet(look, sheets)
 
 
