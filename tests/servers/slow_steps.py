@@ -40,9 +40,11 @@ def paper(state: State, context: Context) -> Outcome:
         f"{number}. What is to be done in part {number} of the work, said in so many words."
         for number in range(1, parts + 1)
     )
+    wished = state.get("revision_feedback", "")
+    said = f"As was asked: {wished}\n\n" if wished else ""
     return Go(
         report=Report(
-            content=f"# The plan\n\n{lines}\n\nThe last line.",
+            content=f"# The plan\n\n{said}{lines}\n\nThe last line.",
             effects=["Pays 4 200 EUR to the supplier."],
             patch=str(context.config.get("patch", "")),
         )

@@ -17,6 +17,8 @@ PROBE = """(scope) => {
     for (const one of document.querySelectorAll(":popover-open")) one.hidePopover();
     for (const one of document.querySelectorAll("main details")) one.open = true;
     document.querySelector(".revision")?.classList.add("open");
+    for (const one of document.querySelectorAll(".look")) one.classList.add("on");
+    for (const one of document.querySelectorAll(".call [value=edit]")) one.checked = true;
   };
   const ready = () => { open(); if (scope === "dialog") document.querySelector("[data-confirm]").showModal(); };
   ready();

@@ -316,6 +316,34 @@ def test_without_javascript_no_word_is_dropped_without_a_word(stack, open_page, 
     assert decided(stack, second)["user_decision"] == "approve"
 
 
+def test_a_second_look_opens_on_what_changed_and_its_tabs_work_without_javascript(open_page, ask):
+    """Issue 36: what changed was folded away, and the words that asked for it stood elsewhere."""
+    asked = ask("paper")
+    page = open_page("ana", asked["path"], **DESKTOP)
+    expect(page.locator(".leads")).to_contain_text("If you approve: ")
+    page.locator("[data-revise]").click()
+    page.get_by_label("Feedback for the revision").fill("shorter")
+    page.get_by_role("button", name="Submit Revision").click()
+    tab = page.get_by_role("tab", name="Changes")
+    expect(tab).to_have_attribute("aria-selected", "true", timeout=60_000)
+    expect(page.get_by_role("tabpanel", name="Changes")).to_contain_text("You asked at revision 1:")
+    expect(page.locator("#content")).to_be_hidden()
+    tab.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Plan")).to_be_focused()
+    expect(page.locator("#content")).to_be_visible()
+    expect(page.get_by_role("button", name="Show More")).to_be_visible()
+    plain = open_page("ana", asked["path"], java_script_enabled=False, **DESKTOP)
+    expect(plain.locator("#look-changed")).to_be_visible()
+    plain.get_by_role("link", name="Raw").click()
+    expect(plain.locator("#look-raw")).to_be_visible()
+    expect(plain.locator("#look-changed")).to_be_hidden()
+    bar, raw = (plain.locator(one).evaluate(BOX) for one in (".bar", "#look-raw"))
+    assert raw["top"] < bar["top"]
+    plain.get_by_role("link", name="Skip to the decision").focus()
+    plain.keyboard.press("Enter")
+    expect(plain.locator("#decision")).to_be_focused()
+
+
 @pytest.mark.parametrize(("options", "name"), [(DESKTOP, "desktop"), (PHONE, "phone")])
 def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, name):
     """Before: at 1280×900 the bar stood at y = 951, on a phone at 1400, since what it stuck within
