@@ -116,6 +116,8 @@ def take_uploads(request: HttpRequest, fields: Iterable[FormField], owner: User 
         except uploads.BadFile as error:
             data[f"{field.name}.refused"] = str(error)
             continue
-        data[f"{field.name}.kept"] = str(KeptFile(row.shown_id, row.size, row.media, row.name))
+        # without an account there is no page that shows it
+        kind = "" if isinstance(owner, str) else row.media
+        data[f"{field.name}.kept"] = str(KeptFile(row.shown_id, row.size, kind, row.name))
         data.pop(f"{field.name}.drop", None)
     request.POST = data  # type: ignore[assignment]  # Django's own setter takes any QueryDict

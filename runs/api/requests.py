@@ -47,8 +47,9 @@ def _of_form(given: QueryDict) -> dict[str, Any]:
     """A form with files as the JSON that it stands for: `input` is a text of JSON, and each file a
     part of it, by its dotted path: `input.invoice`. Raises ValidationError.
     """
-    values = {name: value for name, value in given.items() if not isinstance(value, UploadedFile)}
-    sent = {name: value for name, value in given.items() if isinstance(value, UploadedFile)}
+    parts: dict[str, Any] = dict(given.items())
+    sent = {name: part for name, part in parts.items() if isinstance(part, UploadedFile)}
+    values = {name: part for name, part in parts.items() if name not in sent}
     if "input" in values or sent:
         values["input"] = _json(values.get("input") or "{}")
     for name, file in sent.items():

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from jsonschema.exceptions import ValidationError
+from jsonschema.exceptions import SchemaError, ValidationError
 
 LISTED = 30
 """Known names that a sentence lists."""
@@ -75,7 +75,7 @@ def in_json(value: Any, longest: int = 80) -> str:
     return text if len(text) <= longest + 2 else f"{text[: longest - 1]}…"
 
 
-def library_message(error: ValidationError) -> str:
+def library_message(error: ValidationError | SchemaError) -> str:
     """Give the library's own words of a fault, with the values in them as JSON has them."""
     text = str(error.message)
     for value in (error.instance, error.validator_value):

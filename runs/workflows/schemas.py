@@ -603,9 +603,11 @@ def _words_of(error: ValidationError) -> str:
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            known = [value[:60] if isinstance(value, str) else in_json(value, 60) for value in rule]
-            more = " and others" if len(known) > LISTED else ""
-            return f"Must be one of: {', '.join(known[:LISTED])}{more}."
+            values = [
+                value[:60] if isinstance(value, str) else in_json(value, 60) for value in rule
+            ]
+            rest = " and others" if len(values) > LISTED else ""
+            return f"Must be one of: {', '.join(values[:LISTED])}{rest}."
         case "const":
             return "Must be confirmed." if rule is True else f"Must be {in_json(rule)}."
         case "minimum":
@@ -627,8 +629,9 @@ def _words_of(error: ValidationError) -> str:
         case "format":
             return f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
         case "additionalProperties" if rule is False:
-            known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
-            more = [str(name)[:60] for name in error.instance if name not in known]
+            asked = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+            held: Any = error.instance
+            more = [str(name)[:60] for name in held if name not in asked]
             return f"Holds names that are not asked for: {', '.join(more[:LISTED])}."
         case "pattern" if isinstance(error.schema, Mapping) and (
             shape := error.schema.get("description")

@@ -107,7 +107,7 @@ def test_a_file_is_an_artifact_of_the_run_and_no_part_of_its_state(waiting, ana_
     assert state_of(order)["scan"] == kept
     assert SCAN["content"] not in json.dumps(state_of(order))
     artifact = Artifact.objects.get()
-    assert (artifact.step, artifact.name, artifact.filename) == ("anything", "scan", "scan.png")
+    assert (artifact.step, artifact.name, artifact.filename) == ("execute", "scan", "scan.png")
     assert (artifact.media, artifact.digest) == ("image/png", kept["sha256"])
     assert (order.status, READ) == ("completed", [PNG])
 
