@@ -1,4 +1,6 @@
-"""`Authorization: Bearer <token>` or `x-api-key: <token>`, and what a token's scope allows."""
+"""`Authorization: Bearer <token>` or `x-api-key: <token>`, what a token's scope allows, and what an
+address asks of a request before its view is called.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,16 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib import auth
 from django.http import HttpRequest, HttpResponse, parse_cookie
+from django.urls import Resolver404, resolve
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, NotFound
-from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission, IsAuthenticated
 from rest_framework.request import Request
 
 from checkpoints.database import clock
@@ -28,11 +31,15 @@ from runs.models import Artifact, Pause, Run
 from runs.security import scopes
 from runs.security.scopes import Scope
 
+METHODS = ("get", "post", "put", "patch", "delete")
 SEEN_EVERY = dt.timedelta(minutes=1)
 """`last_used_at` is written at most so often, and only by requests that may change something:
 reading writes nothing at all.
 """
 
+
+if TYPE_CHECKING:  # whose import reads the classes of this module
+    from rest_framework.views import APIView
 
 EXPIRED = "This token has expired. Make a new one."
 
@@ -260,3 +267,26 @@ def secret_of(scope: Any) -> str | None:
         if offer.startswith("bearer.")
     )
     return next(offers, None)
+
+
+def view_of(request: HttpRequest) -> type[APIView] | None:
+    """The view that will answer this request; None where it is none of the framework's."""
+    try:
+        view: type[APIView] | None = getattr(resolve(request.path_info).func, "cls", None)
+    except Resolver404:
+        return None
+    return view
+
+
+def takes(view: type[APIView] | APIView | None, method: str | None) -> bool:
+    """Whether an address has this method; one that has none at all is no address, and says so
+    itself.
+    """
+    if view is None or not any(hasattr(view, name) for name in METHODS):
+        return True
+    return hasattr(view, "get" if method == "HEAD" else str(method).lower())
+
+
+def asks_who(view: type[APIView] | None) -> bool:
+    """Whether nobody is served here without credentials."""
+    return view is not None and IsAuthenticated in view.permission_classes

@@ -31,8 +31,8 @@ from rest_framework.request import Request
 from checkpoints.database import clock, outages
 from checkpoints.database.people import User
 from checkpoints.state import codec
-from hitl.http import addresses, replay, tracing
-from hitl.http.authentication import BearerAuthentication
+from hitl.http import replay, tracing
+from hitl.http.authentication import BearerAuthentication, takes, view_of
 from hitl.http.problems import response as problem
 from hitl.models import IdempotencyKey, idempotency
 from runs import keyed
@@ -61,7 +61,7 @@ def middleware(get_response: Handler) -> Handler:
         if key is None or request.method not in CHANGING or not request.path.startswith("/api/"):
             return get_response(request)
         person = who(request)
-        if person is None or not addresses.takes(addresses.view_of(request), request.method):
+        if person is None or not takes(view_of(request), request.method):
             return get_response(request)  # which says 401, or 405
         if not 0 < len(key) <= LONGEST or not key.isprintable():
             return problem(

@@ -18,7 +18,8 @@ from hitl.decisions import revisions, services
 from hitl.decisions.deadlines import changes as deadline_changes
 from hitl.find.asking import NotUnderstood
 from hitl.find.saved import ViewInvalid
-from hitl.http import addresses, errors, problems
+from hitl.http import errors, problems
+from hitl.http.authentication import takes
 from hitl.http.incoming import BodyTooLarge
 from hitl.http.queries import UnknownParameter
 from hitl.models import Decision
@@ -81,7 +82,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 def _untaken(context: dict[str, Any]) -> str:
     """The request's method, where its address has others and not this one."""
     request, view = context.get("request"), context.get("view")
-    if request is None or view is None or addresses.takes(view, request.method):
+    if request is None or view is None or takes(view, request.method):
         return ""
     return str(request.method)
 

@@ -19,8 +19,8 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from hitl.http import addresses, clients, problems
-from hitl.http.authentication import BearerAuthentication
+from hitl.http import clients, problems
+from hitl.http.authentication import BearerAuthentication, asks_who, view_of
 from hitl.wait_gate import signatures
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def middleware(
         if _brings_nothing(request):
             if not is_too_many(clients.address_of(request)):
                 return get_response(request)
-            return nobody() if addresses.asks_who(addresses.view_of(request)) else too_many()
+            return nobody() if asks_who(view_of(request)) else too_many()
         response = get_response(request)
         if response.status_code == 401 and is_too_many(clients.address_of(request)):
             return too_many()
