@@ -8,6 +8,7 @@ import re
 
 import pytest
 from celery import current_app
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.urls import clear_url_caches
 
@@ -171,7 +172,7 @@ def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings,
     clear_url_caches()
     monkeypatch.setattr(current_app.conf, "beat_schedule", {})
     monkeypatch.setattr(current_app.conf, "task_routes", None)
-    monkeypatch.setattr(checks.apps, "is_installed", lambda name: name != "csp")
+    monkeypatch.setattr(apps, "is_installed", lambda name: name != "csp")
     said = _missing()
     for name in (
         *checks.MIDDLEWARE,
