@@ -53,6 +53,7 @@ urlpatterns = [
 WALK = """
 import django
 django.setup()
+from celery import current_app
 from django.core.management import CommandError
 from django.test import Client
 from django.test.utils import setup_test_environment
