@@ -229,10 +229,10 @@ def test_an_installation_starts_with_one_command_and_has_all_that_a_checkout_has
         server.terminate()
         said, _ = server.communicate(timeout=60)
     assert server.returncode == 0 and "password" in said
-    client = subprocess.run(
+    helped = subprocess.run(
         [wheel.venv / "bin/waystation", "--help"], env=_bare(wheel), capture_output=True
     )
-    assert client.returncode == 0
+    assert helped.returncode == 0
 
 
 @pytest.mark.stack

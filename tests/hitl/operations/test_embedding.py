@@ -5,9 +5,10 @@ docs/how-to/embedding.md says.
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
-from celery import current_app
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.urls import clear_url_caches
 
@@ -169,9 +170,9 @@ def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings,
     for name, value in changes.items():
         setattr(settings, name, value)
     clear_url_caches()
-    monkeypatch.setattr(current_app.conf, "beat_schedule", {})
-    monkeypatch.setattr(current_app.conf, "task_routes", None)
-    monkeypatch.setattr(checks.apps, "is_installed", lambda name: name != "csp")
+    bare = SimpleNamespace(conf=SimpleNamespace(beat_schedule={}, task_routes=None))
+    monkeypatch.setattr("hitl.checks.current_app", bare)
+    monkeypatch.setattr(apps, "is_installed", lambda name: name != "csp")
     said = _missing()
     for name in (
         *checks.MIDDLEWARE,
