@@ -6,8 +6,8 @@ import pytest
 
 from extensions.repo_tidy import steps
 from extensions.repo_tidy.tools import Ruff
-from runs.workflows.base import Approval, Stopped
 from runs.workflows import patches
+from runs.workflows.base import Approval, Stopped
 from runs.workflows.patches import cut_patch
 from tests.worlds.repositories import (
     UNTIDY,
