@@ -37,13 +37,7 @@ def execution(
     dropped: Sequence[str],
     applied: Sequence[str],
     answers: Sequence[str],
-    listed: bool,
 ) -> str:
-    """Say what was done.
-
-    Args:
-        listed: whether the files are named, too: the patch beside it names them, unless it is cut.
-    """
     commits = [rule for rule in fixed if rule["commit"]]
     parts = [
         f"# {count(len(commits), 'commit')}, {count(numbers['files'], 'file')} changed"
@@ -63,7 +57,7 @@ def execution(
             "## Commits\n\n"
             + "\n".join(f"- `{rule['commit'][:10]}` {subject(rule)}" for rule in commits)
         )
-    if commits and listed:
+    if commits and numbers["lines"]:
         lines = f"+{numbers['added']} −{numbers['removed']}"
         parts.append(f"## Files: {lines}\n\n{bounded(numbers['lines'], 60)}")
     if left := [*dropped, *_left(fixed)]:

@@ -330,17 +330,11 @@ def _execution_report(
     plainly = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
     numbers = read_numstat(workspace.git("diff", *plainly, "--numstat", "-z", base, "HEAD"))
     whole = showable(workspace.git("diff", *plainly, base, "HEAD"))
-    patch = cut_patch(whole)
+    if (patch := cut_patch(whole)) == whole:
+        numbers["lines"] = []  # it names them itself
     lines = f"+{numbers['added']} −{numbers['removed']}"
     return Report(
-        content=execution(
-            fixed,
-            numbers,
-            dropped=dropped,
-            applied=applied,
-            answers=answers,
-            listed=patch != whole,
-        ),
+        content=execution(fixed, numbers, dropped=dropped, applied=applied, answers=answers),
         patch=patch,
         facts={
             "Commits": sum(1 for rule in fixed if rule["commit"]),

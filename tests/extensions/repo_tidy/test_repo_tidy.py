@@ -6,6 +6,7 @@ import pytest
 
 from extensions.repo_tidy import steps
 from extensions.repo_tidy.tools import Ruff
+from runs.workflows import patches
 from runs.workflows.base import Approval, Stopped
 from runs.workflows.patches import cut_patch
 from tests.worlds.repositories import (
@@ -56,7 +57,8 @@ def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk):
     )
     assert done.report.patch.startswith("diff --git a/src/app.py b/src/app.py")
     assert done.report.facts["Files"] == 3
-    assert "- `src/other.py` +" in done.report.content
+    assert "diff --git a/src/other.py" in done.report.patch
+    assert "- `src/other.py` +" not in done.report.content, "its patch names the files"
     proof = desk.take(steps.review)
     assert desk.state["review"]["passed"]
     assert proof.report.content.startswith("# ✓")
@@ -248,6 +250,14 @@ def test_a_rejected_push_fails_with_its_code(tmp_path, origin):
         desk.take(step)
     add_commit(origin, {"z.py": ""})
     assert failure(desk.attempt, steps.deliver).code == "push_rejected"
+
+
+def test_where_the_patch_is_cut_the_result_names_the_files(desk, monkeypatch):
+    """Else they would stand there twice."""
+    monkeypatch.setattr(patches, "LONGEST_PATCH", 400)
+    done = desk.take(steps.execute)
+    assert "The patch is cut here" in done.report.patch
+    assert "- `src/other.py` +" in done.report.content
 
 
 def test_a_long_patch_is_cut_between_files_and_says_so():

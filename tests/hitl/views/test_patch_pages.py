@@ -22,8 +22,8 @@ from tests.worlds.ruled_order import browser
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
-MOST = {"elements": 2_700, "bytes": 400_000, "calls": 200_000}
-"""Of the order page with such a patch; half of the calls read colours and words."""
+MOST = {"elements": 2_500, "bytes": 150_000, "calls": 265_000}
+"""Of the order page with such a patch; a quarter of the calls looks for colours."""
 Asked = Callable[..., Pause]
 
 
