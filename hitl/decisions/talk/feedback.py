@@ -34,7 +34,7 @@ class FeedbackBox:
     def reader(self) -> FeedbackReader | None:
         """That of the step that a revision leads to; None where any words will do."""
         leads_to = self.pause.answers.get(REVISE)
-        steps = registry.with_sub_steps(self.pause.run.frozen.steps) if leads_to else []
+        steps = registry.with_sub_steps(self.pause.run.definition.steps) if leads_to else []
         function = next((step["function"] for step in steps if step["name"] == leads_to), "")
         return registry.traits_of(function).feedback if function else None
 

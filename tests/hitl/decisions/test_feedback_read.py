@@ -69,7 +69,7 @@ def test_words_of_which_nothing_is_understood_cost_no_round_at_any_door(asked, a
     assert no.value.code == "feedback_not_understood"
     told = api(ana).post(
         f"/api/v1/pauses/{pause.shown_id}/decisions",
-        {"action": "revise", "feedback": "green", "revision": 1},
+        {"decision": "revise", "feedback": "green", "revision": 1},
         format="json",
     )
     assert (told.status_code, told.json()["code"]) == (422, "feedback_not_understood")
