@@ -34,7 +34,7 @@ from hitl.forms.kinds import (
     words,
 )
 from hitl.forms.texts import NotAsTyped, as_sent, read, shown
-from runs.workflows import attachments, schemas
+from runs.workflows import attachments, refusals, schemas
 
 PREFIX = "input"
 OTHER = "~other"
@@ -323,7 +323,7 @@ class SchemaForm:
                 part,
                 **place,
                 initial=known.get(key, ABSENT),
-                label=schemas.label_of(key, {}),
+                label=refusals.label_of(key, {}),
                 required=key in needed,
                 within=made.within,
             )
