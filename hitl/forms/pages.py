@@ -334,7 +334,7 @@ class WorkOrderForm(forms.Form):
             if sent and path:
                 words = gettext("Send the file or name its path, not both.")
             elif needed and not sent and not path:
-                words = gettext("Choose a file, or name its path.")
+                words = gettext("Choose a file.")
             else:
                 continue
             if not any(field.path == name and field.errors for field in self.deep.fields):

@@ -38,8 +38,7 @@ MAX_NODES = limits.SCHEMA_PARTS
 MAX_ANSWER = limits.ANSWER_BYTES
 MAX_ITEMS = limits.UNIQUE_ITEMS
 MAX_WORK = limits.VALIDATION_WORK
-LISTED = 20
-"""Allowed values that a sentence lists."""
+LISTED = 20  # allowed values that a sentence lists
 NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Keywords that ask for nothing: beside a reference, they are said of this place alone."""
 FAULTS = 100
@@ -580,9 +579,7 @@ def _words_of(error: ValidationError) -> str:
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            values = [
-                value[:60] if isinstance(value, str) else in_json(value, 60) for value in rule
-            ]
+            values = [one[:60] if isinstance(one, str) else in_json(one, 60) for one in rule]
             rest = " and others" if len(values) > LISTED else ""
             return f"Must be one of: {', '.join(values[:LISTED])}{rest}."
         case "const":
@@ -631,8 +628,8 @@ def _words_of(error: ValidationError) -> str:
             return f"Needs at least {rule} {'field' if rule == 1 else 'fields'}."
         case "maxProperties":
             return f"May have up to {rule} {'field' if rule == 1 else 'fields'}."
-        case "not":
-            return "This value is not allowed here."
+    if error.validator == "not":
+        return "This value is not allowed here."
     return f"{library_message(error)}."
 
 
