@@ -359,7 +359,7 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) ->
 
     A question closed meanwhile stays so.
     """
-    titles = {schemas.titled(pause.required_inputs, field): errors[field] for field in errors}
+    titles = {refusals.titled(pause.required_inputs, field): errors[field] for field in errors}
     refined = refusals.as_text(titles)[:REFINED]
     keyed.made(pause.shown_id)
     if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=refined):

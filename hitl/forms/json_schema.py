@@ -43,7 +43,7 @@ from hitl.forms.texts import (
     shown,
 )
 from runs.definitions.editing.fields import DURATION, GROUP, PERSON
-from runs.workflows import attachments, schemas
+from runs.workflows import attachments, refusals, schemas
 
 PREFIX = "input"
 OTHER = "~other"
@@ -351,7 +351,7 @@ class SchemaForm:
                 part,
                 **place,
                 initial=known.get(key, ABSENT),
-                label=schemas.label_of(key, {}),
+                label=refusals.label_of(key, {}),
                 required=key in needed,
                 within=made.within,
             )

@@ -22,7 +22,7 @@ from hitl.forms.priorities import PriorityField
 from hitl.forms.texts import NumberField, WholeField
 from runs.definitions import readiness, rights
 from runs.models import Template
-from runs.workflows import attachments, schemas
+from runs.workflows import attachments, refusals, schemas
 
 PREFIX = "input."
 
@@ -165,8 +165,7 @@ class WorkOrderForm(forms.Form):
         help_text=gettext_lazy("Its members see the order and may answer."),
         label=gettext_lazy("Team"),
     )
-    uploads = True
-    """Whether files come with it; else they are named by their path alone."""
+    uploads = True  # else files are named by their path alone
 
     def __init__(
         self,
@@ -240,11 +239,7 @@ class WorkOrderForm(forms.Form):
             if sent and path:
                 words = gettext("Send the file or name its path, not both.")
             elif needed and not sent and not path:
-                words = (
-                    gettext("Choose a file, or name its path.")
-                    if PREFIX + name + ".path" in self.fields
-                    else gettext("Choose a file.")
-                )
+                words = gettext("Choose a file.")
             else:
                 continue
             if not any(field.path == name and field.errors for field in self.deep.fields):
@@ -360,7 +355,7 @@ class LinesField(forms.CharField):
 def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
     """A form field for one property of a JSON Schema."""
     common: dict[str, Any] = {
-        "label": schemas.label_of(name, part),
+        "label": refusals.label_of(name, part),
         "help_text": part.get("description", ""),
         "required": required,
         "initial": part.get("default"),

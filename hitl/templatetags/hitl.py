@@ -45,7 +45,7 @@ from hitl.views.lists import walk
 from hitl.views.pauses.patches import look_of
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
-from runs.workflows import attachments, schemas
+from runs.workflows import attachments, refusals, schemas
 
 register = template.Library()
 register.tags |= i18n.register.tags  # nearly every template has words
@@ -324,7 +324,7 @@ def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
         row
         for name in names
         for row in _rows(
-            schemas.label_of(name, parts.get(name, {})), parts.get(name, {}), order.input[name]
+            refusals.label_of(name, parts.get(name, {})), parts.get(name, {}), order.input[name]
         )
     ]
 
@@ -337,7 +337,7 @@ def _rows(label: str, part: Mapping[str, Any], value: Any) -> Iterator[tuple[str
         inner = schemas.declared(part)
         for name, one in value.items():
             shape = inner.get(name, {})
-            yield from _rows(f"{label}: {schemas.label_of(name, shape)}", shape, one)
+            yield from _rows(f"{label}: {refusals.label_of(name, shape)}", shape, one)
     elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
         items = part.get("items", {})
         for number, one in enumerate(value, start=1):

@@ -75,6 +75,29 @@ def in_json(value: Any, longest: int = 80) -> str:
     return text if len(text) <= longest + 2 else f"{text[: longest - 1]}…"
 
 
+def label_of(name: str, schema: Any) -> str:
+    """What a property is called where its author gave it no title."""
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    return str(title or name.replace("_", " ").strip().capitalize() or name)
+
+
+def titled(schema: Any, path: str) -> str:
+    """A dotted path into a value as a person reads it, by the titles of a schema's properties:
+    `items.0.price` is `Items 1, Price`.
+    """
+    names: list[str] = []
+    at = schema
+    for part in path.split(".") if path else []:
+        of = at if isinstance(at, Mapping) else {}
+        if part.isdecimal() and names and "items" in of:
+            names[-1] += f" {int(part) + 1}"
+            at = of["items"]
+        else:
+            at = of.get("properties", {}).get(part, {})
+            names.append(label_of(part, at))
+    return ", ".join(names)
+
+
 def library_message(error: ValidationError | SchemaError) -> str:
     """Give the library's own words of a fault, with the values in them as JSON has them."""
     text = str(error.message)

@@ -38,8 +38,7 @@ MAX_NODES = limits.SCHEMA_PARTS
 MAX_ANSWER = limits.ANSWER_BYTES
 MAX_ITEMS = limits.UNIQUE_ITEMS
 MAX_WORK = limits.VALIDATION_WORK
-LISTED = 20
-"""Allowed values that a sentence lists."""
+LISTED = 20  # allowed values that a sentence lists
 NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Keywords that ask for nothing: beside a reference, they are said of this place alone."""
 FAULTS = 100
@@ -166,29 +165,6 @@ def declared(schema: Mapping[str, Any]) -> dict[str, Any]:
         else []
     )
     return {**{name: properties[name] for name in first}, **properties}
-
-
-def label_of(name: str, schema: Any) -> str:
-    """What a property is called where its author gave it no title."""
-    title = schema.get("title") if isinstance(schema, Mapping) else None
-    return str(title or name.replace("_", " ").strip().capitalize() or name)
-
-
-def titled(schema: Any, path: str) -> str:
-    """A dotted path into a value as a person reads it, by the titles of a schema's properties:
-    `items.0.price` is `Items 1, Price`.
-    """
-    names: list[str] = []
-    at = schema
-    for part in path.split(".") if path else []:
-        of = at if isinstance(at, Mapping) else {}
-        if part.isdecimal() and names and "items" in of:
-            names[-1] += f" {int(part) + 1}"
-            at = of["items"]
-        else:
-            at = of.get("properties", {}).get(part, {})
-            names.append(label_of(part, at))
-    return ", ".join(names)
 
 
 def for_others(schema: Any) -> Any:
@@ -603,9 +579,7 @@ def _words_of(error: ValidationError) -> str:
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            values = [
-                value[:60] if isinstance(value, str) else in_json(value, 60) for value in rule
-            ]
+            values = [one[:60] if isinstance(one, str) else in_json(one, 60) for one in rule]
             rest = " and others" if len(values) > LISTED else ""
             return f"Must be one of: {', '.join(values[:LISTED])}{rest}."
         case "const":
@@ -654,8 +628,8 @@ def _words_of(error: ValidationError) -> str:
             return f"Needs at least {rule} {'field' if rule == 1 else 'fields'}."
         case "maxProperties":
             return f"May have up to {rule} {'field' if rule == 1 else 'fields'}."
-        case "not":
-            return "This value is not allowed here."
+    if error.validator == "not":
+        return "This value is not allowed here."
     return f"{library_message(error)}."
 
 

@@ -41,7 +41,7 @@ class StepProgress(streaming.Gathered):
         self._over = False
 
     def tell(self, done: float, of: float | None, *, unit: str) -> None:
-        """See `runs.workflows.base.TellProgress`. Raises ValueError for what is no number."""
+        """See `runs.workflows.base.context.TellProgress`. Raises ValueError for no number."""
         for number in (done, *([] if of is None else [of])):
             if not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
                 raise ValueError(f"progress({done!r}, {of!r}): give numbers from 0 on")

@@ -139,7 +139,7 @@ def test_a_form_over_rest_brings_files_beside_its_json(waiting, ana_api):
 def test_a_form_that_is_sent_again_under_its_key_is_one_answer(waiting, ana_api):
     """Each time that a client sends a form, it makes another boundary."""
     sent = {"decision": "answer", "input": '{"town": "Graz"}'}
-    answers = []
+    answers, there = [], address(waiting)
     for boundary in ("one", "another"):
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -152,7 +152,7 @@ def test_a_form_that_is_sent_again_under_its_key_is_one_answer(waiting, ana_api)
         body = "".join(parts).encode() + file.encode() + PNG + f"\r\n--{boundary}--\r\n".encode()
         answers.append(
             ana_api.post(
-                address(waiting),
+                there,
                 body,
                 content_type=f"multipart/form-data; boundary={boundary}",
                 headers={"Idempotency-Key": "scan-1"},

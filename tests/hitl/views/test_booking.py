@@ -220,7 +220,7 @@ def test_forty_seven_of_fifty_lines_are_approved_on_the_page(house, page):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "Choose a file, or name its path."),
+        ({}, "Choose a file."),
         ({"input.invoice.path": "/etc/passwd"}, "is not inside a folder whose files may be used"),
         ({"input.invoice": SimpleUploadedFile("empty.xml", b"")}, "The file is empty."),
         (

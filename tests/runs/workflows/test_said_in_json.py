@@ -121,4 +121,4 @@ def test_a_place_in_a_value_is_named_by_its_labels(path, title):
         }
     }
 
-    assert schemas.titled(schema, path) == title
+    assert refusals.titled(schema, path) == title

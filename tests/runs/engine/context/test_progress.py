@@ -69,10 +69,10 @@ def test_a_new_try_begins_without_what_the_one_before_said(order_that):
             raise StepFailed("once", code="flaky")
         return Done()
 
-    order = drive(order_that(fails_once, retry={"attempts": 2, "base": 0, "cap": 0}))
+    order = drive(order_that(fails_once, retry={"attempts": 2, "base": 0.01, "cap": 0.01}))
 
     assert order.status in {"completed", "running", "pending"}
-    assert seen[:2] == [None, None]
+    assert set(seen) == {None}
 
 
 def test_only_what_was_said_last_is_written_and_once_in_a_second(order_that, monkeypatch):
