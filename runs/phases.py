@@ -53,7 +53,9 @@ def whereabouts(order: WorkOrder) -> str:
         "cancelled": gettext("Cancelled at %(place)s"),
         "expired": gettext("Expired at %(place)s"),
     }
-    return words_of_end.get(order.standing, gettext("Stopped at %(place)s")) % {"place": gettext(place) if place else ""}
+    return words_of_end.get(order.standing, gettext("Stopped at %(place)s")) % {
+        "place": gettext(place) if place else ""
+    }
 
 
 def asked(order: WorkOrder) -> str | None:
