@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from babel.messages.pofile import read_po
-from django.contrib.auth.models import Permission
 from django.test import Client
 
 from extensions.booking import templates as booking
@@ -19,7 +18,6 @@ from hitl.rendering.own_words import RULES, STORED, in_words, own
 from runs import phases
 from runs.definitions.editing import fields
 from runs.workflows.sequence import HEADINGS, PHASES
-from tests.conftest import drive
 
 with (ROOT / "de/LC_MESSAGES/django.po").open("rb") as _file:
     GERMAN = read_po(_file)
@@ -86,8 +84,9 @@ def test_pages_in_german_show_no_text_of_ours_in_english(paused, make_order, ana
     for address in (
         "/", "/work-orders/", f"/work-orders/{paused.shown_id}/", "/work-orders/new",
         f"/work-orders/{paused.shown_id}/picture", "/threads/", "/templates/", "/templates/steps",
-        "/templates/repo-tidy/", "/templates/new", "/operations/?invariants", "/operations/failures/",
-        "/decisions/", "/views/", "/schedules/", "/inbound/", "/deliveries/", "/delegations/", "/notifications/",
+        "/templates/repo-tidy/", "/templates/new", "/operations/?invariants", 
+        "/operations/failures/", "/decisions/", "/views/", "/schedules/", "/inbound/", "/deliveries/",
+        "/delegations/", "/notifications/",
         "/tokens/", "/tools/", "/limits/", f"/threads/{paused.thread.shown_id}/history",
     ):  # fmt: skip
         answer = reader.get(address)
