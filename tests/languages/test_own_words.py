@@ -84,9 +84,9 @@ def test_pages_in_german_show_no_text_of_ours_in_english(paused, make_order, ana
     for address in (
         "/", "/work-orders/", f"/work-orders/{paused.shown_id}/", "/work-orders/new",
         f"/work-orders/{paused.shown_id}/picture", "/threads/", "/templates/", "/templates/steps",
-        "/templates/repo-tidy/", "/templates/new", "/operations/?invariants", 
-        "/operations/failures/", "/decisions/", "/views/", "/schedules/", "/inbound/", "/deliveries/",
-        "/delegations/", "/notifications/",
+        "/templates/repo-tidy/", "/templates/new", "/operations/?invariants",
+        "/operations/failures/", "/decisions/", "/views/", "/schedules/", "/inbound/",
+        "/deliveries/", "/delegations/", "/notifications/",
         "/tokens/", "/tools/", "/limits/", f"/threads/{paused.thread.shown_id}/history",
     ):  # fmt: skip
         answer = reader.get(address)
