@@ -25,6 +25,7 @@ from hitl.forms.priorities import PriorityField
 from hitl.forms.texts import NumberField, WholeField
 from hitl.forms.tool_calls import CallsForm
 from hitl.models import Comment
+from hitl.rendering.own_words import own
 from runs.definitions import readiness, rights
 from runs.models import Pause, Template
 from runs.workflows import attachments, schemas
@@ -204,7 +205,7 @@ class MessageForm(forms.Form):
                 if candidate.slug not in refused | lacks
                 and not attachments.names_in(candidate.input_schema)
             ]
-            template.choices = [(candidate.slug, candidate.title) for candidate in offered]
+            template.choices = [(candidate.slug, own(candidate.title)) for candidate in offered]
         else:
             del self.fields["template"]
 
