@@ -20,6 +20,7 @@ from hitl.forms.json_schema import SchemaForm
 from hitl.forms.kinds import LONG, names_of
 from hitl.forms.priorities import PriorityField
 from hitl.forms.texts import NumberField, WholeField
+from hitl.rendering.own_words import own
 from runs.definitions import readiness, rights
 from runs.models import Template
 from runs.workflows import attachments, refusals, schemas
@@ -108,7 +109,7 @@ class MessageForm(forms.Form):
                 if candidate.slug not in refused | lacks
                 and not attachments.names_in(candidate.input_schema)
             ]
-            template.choices = [(candidate.slug, candidate.title) for candidate in offered]
+            template.choices = [(candidate.slug, own(candidate.title)) for candidate in offered]
         else:
             del self.fields["template"]
 

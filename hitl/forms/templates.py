@@ -6,6 +6,7 @@ What it may say besides, and what is not changed, stays as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -166,9 +167,10 @@ class TemplateForm(forms.Form):
     @property
     def of_all(self) -> Part:
         """What the template says of its state and its checkpoints."""
-        return self.whole.part(
+        part = self.whole.part(
             gettext("State and checkpoints"), tuple(fields.of_template()["properties"])
         )
+        return replace(part, open=self.whole.wrong or self.whole.grew)
 
     def fields_to_save(self) -> dict[str, Any]:
         """What `runs.definitions.edit_template` takes; what was not changed stays as it is."""

@@ -7,6 +7,7 @@ from django.utils.safestring import SafeString
 from checkpoints.events.log import IMPORTED_AT
 from checkpoints.models import Event
 from checkpoints.text import invisible
+from hitl.rendering.own_words import own
 
 
 def short_id(shown_id: str) -> str:
@@ -18,7 +19,7 @@ def short_id(shown_id: str) -> str:
 def step_title(name: str) -> str:
     """`Cool off` for the step `cool_off`, as the progress of an order has it."""
     words = str(name or "").replace("_", " ").replace("-", " ")
-    return words[:1].upper() + words[1:]
+    return own(words[:1].upper() + words[1:])
 
 
 def event_words(event: Event) -> SafeString:

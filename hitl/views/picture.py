@@ -84,7 +84,7 @@ ENDING_STATES = {COMPLETED: "done", **dict.fromkeys(LIVE, "now")}
 def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:
     """A row for each step that has begun, in the order of the template."""
     spans = list(own)
-    titles = {step["name"]: step["title"] for step in steps}
+    titles = {step["name"]: in_reader_words(step["title"]) for step in steps}
     named = [*titles, *sorted({span.step for span in spans} - titles.keys())]
     rows = [(titles.get(name, name), [s for s in spans if s.step == name]) for name in named]
     return [(title or gettext("Not begun"), found) for title, found in rows if found]

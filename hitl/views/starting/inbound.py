@@ -19,6 +19,7 @@ from checkpoints.database.people import User
 from hitl.forms.priorities import PriorityField
 from hitl.models import InboundStart, StartDelivery
 from hitl.rendering import paging
+from hitl.rendering.own_words import own
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 from hitl.wait_gate import starts
@@ -79,7 +80,7 @@ class StartForm(forms.Form):
         self.fields["priority"] = PriorityField(user)
         field = self.fields["template"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [(one.slug, one.title) for one in templates]
+        field.choices = [(one.slug, own(one.title)) for one in templates]
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
