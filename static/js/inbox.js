@@ -5,7 +5,7 @@
 
 import { gettext } from "./language.js";
 import { announce, notify, setState, setWaiting } from "./page.js";
-import { addToTotal, carry, close, isGone, isOwn } from "./rows.js";
+import { carry, close, isGone, isOwn, setTotal } from "./rows.js";
 import { openInbox } from "./run-stream.js";
 import { tell } from "./time.js";
 
@@ -108,13 +108,19 @@ async function fetchRows(ids) {
       else if (here.has(id) && !isGone(here.get(id))) later.set(id, row.outerHTML);
       else if (!offered.has(id)) {
         offered.add(id);
-        addToTotal(1);
+        addOne();
       }
     }
     settle();
   } catch {
     lookSoon();
   }
+}
+
+/** One more fits than this page knows. */
+function addOne() {
+  const known = document.querySelector("[data-total]")?.textContent ?? "";
+  if (/^\d+$/.test(known)) setTotal(String(Number(known) + 1));
 }
 
 /** At once, on the socket's word; who answered comes with it. */
@@ -188,7 +194,7 @@ function compare(next, began) {
     sayWho(row, next.querySelector(`[data-of="${id}"]`));
   }
   renewHistory(next);
-  for (const total of document.querySelectorAll("[data-total]")) total.textContent = next.dataset.found;
+  setTotal(next.dataset.found);
   offered.clear();
   const notShown = [...there].filter(([id, row]) => !isGone(row) && (!here.has(id) || isGone(here.get(id))));
   for (const [id] of notShown) if (!newest || id > newest || here.has(id)) offered.add(id);
@@ -219,7 +225,7 @@ function renewHistory(next) {
 }
 
 function tellTotal(now) {
-  for (const total of document.querySelectorAll("[data-total]")) total.textContent = document.querySelector("[data-count]").textContent;
+  setTotal(document.querySelector("[data-count]").textContent);
   inbox().dataset.inbox = String(now);
 }
 

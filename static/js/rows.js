@@ -39,13 +39,20 @@ export function close(row, words = find("inbox").dataset.gone) {
   row.querySelector(".button").replaceWith(line);
   if (hadFocus) linkOf(row).focus({ preventScroll: true });
   if (!row.isConnected) return;
-  addToTotal(-1);
   count();
 }
 
-/** How many there are in all: what waits no longer is one less. */
-export function addToTotal(by) {
-  for (const total of document.querySelectorAll("[data-total]")) if (/^\d+$/.test(total.textContent)) total.textContent = String(Math.max(0, Number(total.textContent) + by));
+const gone = () => all().filter(isGone).length;
+
+/** How many there are in all: `1000+` stays as it is, else `found` counts the rows that wait no longer, too. */
+export function setTotal(now) {
+  find("inbox").dataset.found = /^\d+$/.test(now) ? String(Number(now) + gone()) : now;
+  count();
+}
+
+function showTotal() {
+  const { found } = find("inbox").dataset, left = /^\d+$/.test(found) ? String(Number(found) - gone()) : found;
+  for (const total of document.querySelectorAll("[data-total]")) total.textContent = left;
 }
 
 /** To the next row that waits, or the one before; past the last to the link of the next page. */
@@ -69,7 +76,8 @@ export function move(step, extend = false) {
 /** How many are chosen, beside the box that chooses all. */
 function count(aloud = false) {
   const box = find("all"), line = find("selected"), here = find("on-page");
-  if (here) here.textContent = String(all().filter((row) => !isGone(row)).length);
+  showTotal();
+  if (here) here.textContent = String(all().length - gone());
   if (!box) return;
   const known = boxes(), chosen = known.filter((one) => one.checked).length;
   line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : every(known.length);

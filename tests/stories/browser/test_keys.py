@@ -372,7 +372,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     page.keyboard.type("Jog? Shorter, and next time sooner")
     page.keyboard.press("Escape")
     expect(page.locator("[data-revise]")).to_be_focused()
-    page.locator("[data-pane] [data-next]").click()
+    page.locator("[data-pane] > header [data-next]").click()
     expect(beside(page, second)).to_be_visible()
     expect(page.locator("#question")).to_be_focused()
     page.keyboard.press("n")
