@@ -18,6 +18,7 @@ from checkpoints.database.snapshot import one_moment
 from hitl.decisions import services
 from hitl.rendering.diagrams import graph, times, workflow
 from hitl.rendering.diagrams.times import Moment, Span
+from hitl.rendering.own_words import own as in_reader_words
 from hitl.threads import time_spent
 from hitl.views import family
 from hitl.views.common import person
