@@ -92,10 +92,9 @@ def _middleware_and_apps() -> Iterator[tuple[int, str, str]]:
 
 
 def _pages() -> Iterator[tuple[int, str, str]]:
+    known: list[dict[str, Any]] = settings.TEMPLATES
     engines = [
-        engine
-        for engine in settings.TEMPLATES
-        if str(places.TEMPLATES) in map(str, engine.get("DIRS", ()))
+        engine for engine in known if str(places.TEMPLATES) in map(str, engine.get("DIRS", ()))
     ]
     if not engines:
         yield 4, f"{places.TEMPLATES} in the DIRS of TEMPLATES", "pages fail"

@@ -72,7 +72,7 @@ def seen_or_earlier(pause: Pause, by: User) -> EarlierRevision | None:
         | Exists(Comment.objects.filter(pause=OuterRef("pk"), author=by))
     )
     found = _before(pause).annotate(seen=seen).order_by("-seen", "-id").first()
-    return EarlierRevision(found, bool(found.seen)) if found is not None else None
+    return EarlierRevision(found, bool(vars(found)["seen"])) if found is not None else None
 
 
 def asked_for(before: Pause, after: Pause) -> list[Decision]:

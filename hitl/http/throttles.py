@@ -92,7 +92,7 @@ def middleware(
         if _brings_nothing(request):
             if not is_too_many(clients.address_of(request)):
                 return get_response(request)
-            return nobody() if asks_who(view_of(request)) else too_many()
+            return nobody(request) if asks_who(view_of(request)) else too_many()
         response = get_response(request)
         if response.status_code == 401 and is_too_many(clients.address_of(request)):
             return too_many()
@@ -126,11 +126,11 @@ WORDS = (
 )
 
 
-def nobody() -> HttpResponse:
+def nobody(request: HttpRequest) -> HttpResponse:
     """401, as the framework says it."""
     error = NotAuthenticated
     response = problems.response(error.status_code, error.default_code, str(error.default_detail))
-    response["WWW-Authenticate"] = BearerAuthentication().authenticate_header(None)
+    response["WWW-Authenticate"] = BearerAuthentication().authenticate_header(Request(request))
     return response
 
 

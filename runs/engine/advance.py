@@ -249,7 +249,8 @@ def _give_up(held: ClaimedRun, error: Exception) -> Then:
 
     What the run as a whole may not exceed, or cannot read, leads nowhere.
     """
-    to = (_step_if_any(held) or {}).get("on_failure", "")
+    step = _step_if_any(held)
+    to = step.get("on_failure", "") if step is not None else ""
     final = isinstance(error, budget.Spent | sequence.UnknownName | store.CheckpointDamaged)
     known = to in {step["name"] for step in held.steps}  # a child run may have some of them
     if not known or final or getattr(error, "code", "") == interruptions.LOOP_LIMIT:

@@ -35,7 +35,7 @@ def texts_of(schema: Any) -> set[str]:
 def test_every_title_and_help_of_the_editor_is_known():
     shown = texts_of(fields.of_step(["a"], {})) | texts_of(fields.of_template())
     shown -= {str(title) for title in HEADINGS.values()}
-    labels = {str(label) for label in fields.Frequency.labels}
+    labels = {str(label) for label in Frequency.labels}
     assert shown - labels - {*RULES, *STORED} == set()
 
 

@@ -178,9 +178,9 @@ def draw(
         arcs.append(beside(kind, begin, end, label, left if back else right, back=back))
     sentences = _sentences(steps, standing)
     y = last.y + last.height + 2 * GAP
-    for end, step in ends.items():
+    for why, step in ends.items():
         state = "" if standing is None else standing.steps.get(step["name"], "todo")
-        note = str(AFTER[end])
+        note = str(AFTER[why])
         nodes.append(
             Node(kind="step", key=step["name"], title=step["title"], note=note, y=y, state=state)
         )
@@ -316,9 +316,9 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
                 to = titles.get(choice["to"]) or gettext("the end")
                 leads = {"answer": choice["label"], "step": to}
                 sentence += " " + gettext("%(answer)s leads to %(step)s.") % leads
-        if to := step.get("on_failure"):
+        if rescue := step.get("on_failure"):
             sentence += " " + gettext("If it fails, the run goes to %(step)s.") % {
-                "step": titles.get(to, to)
+                "step": titles.get(rescue, rescue)
             }
         sentences.append(sentence)
     return sentences

@@ -73,7 +73,7 @@ class Drawing:
 
     def _apart(
         self, gone: list[PatchRow], come: list[PatchRow]
-    ) -> list[tuple[bool, Sequence[PatchRow], Sequence[PatchRow]]]:
+    ) -> Sequence[tuple[bool, Sequence[PatchRow], Sequence[PatchRow]]]:
         """What was taken out and put in, and whether it differs in white space only."""
         if self.look.spaces or not gone or not come:
             return [(False, gone, come)]

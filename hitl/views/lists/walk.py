@@ -77,10 +77,12 @@ def following(request: HttpRequest, was: str, query: str) -> Pause | None:
         before, after = around(request, find_pause(ids.parse(Pause.PREFIX, was), request), query)
     except ValueError:
         return None
-    return _question(after or before) if after or before else None
+    return _question(after or before)
 
 
 def _question(key: uuid.UUID | None) -> Pause | None:
+    if key is None:
+        return None
     return Pause.objects.select_related("run__parent").filter(pk=key).first()
 
 

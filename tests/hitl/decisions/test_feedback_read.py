@@ -36,7 +36,8 @@ class Broken(FeedbackReader):
     def read(self, state, words):
         raise ZeroDivisionError
 
-    suggestions = read
+    def suggestions(self, state):
+        raise ZeroDivisionError
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def test_who_saw_none_is_shown_the_text_and_who_saw_the_first_all_since(page, re
     assert '<section class="look plan first" id="look-plan"' in shown
     assert "Ana Ruiz asked at revision 2:" in shown and "which you saw" not in shown
     first = revisions.earlier(pause_of(revised), 1)
+    assert first is not None
     Comment.objects.create(pause=first, author=ben, by_name="Ben", text="Hm.", made_at=clock.now())
     shown = fold(text(other.get(f"/work-orders/{revised.shown_id}/")))
     assert "Changed since revision 1, which you saw" in shown

@@ -120,7 +120,7 @@ def test_a_choice_of_how_patches_look_is_kept_in_the_browser(page, asked):
     def shown(**choice: str) -> str:
         answered = page.post(look, choice)
         assert (answered.status_code, answered["Location"]) == (302, f"{home}#patch")
-        return page.get(home).content.decode()
+        return str(page.get(home).content.decode())
 
     assert 'class="files"' in page.get(home).content.decode()
     split = shown(view="split")

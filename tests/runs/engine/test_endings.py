@@ -134,7 +134,7 @@ def test_a_run_that_is_at_work_or_waits_for_children_is_undone_as_well(script):
     def gather(state, context):
         return Gather(children=[Child(name="a")])
 
-    steps = [book, use(gather, sub_steps=[part]), pay]
+    steps: list[Any] = [book, use(gather, sub_steps=[part]), pay]
     run = play(workflow("family", title="Family", steps=steps, on_cancel=undo))
     with run.engine.placed():
         runs.cancel(run.key, by=run.engine.person("ana"))
@@ -219,7 +219,7 @@ def test_what_completes_is_not_undone(script):
 @pytest.mark.django_db
 def test_a_step_that_would_ask_is_refused_with_its_line(script):
     with pytest.raises(WorkflowInvalid, match=r"on_cancle.*on_cancel"):
-        workflow("bad", title="Bad", steps=[pay], on_cancle=undo)
+        workflow("bad", title="Bad", steps=[pay], on_cancle=undo)  # type: ignore[arg-type]  # a slip
     for wrong, words in [(use(undo, pause_after=True), "pause_after"), (use(asks), "may ask")]:
         with pytest.raises(TemplateInvalid) as refused:
             loaded(flow(on_expire=wrong))

@@ -80,7 +80,8 @@ def test_a_worker_leaves_a_hint_for_a_time_that_is_near(order_that, monkeypatch,
 
 
 def test_the_retry_of_a_failed_step_and_a_short_deadline_get_hints_too(order_that, monkeypatch):
-    hints, looks = [], []
+    hints: list[Any] = []
+    looks: list[Any] = []
     monkeypatch.setattr(tasks, "_nudge_later", lambda *hint: hints.append(hint))
     monkeypatch.setattr(tasks, "_look_later", looks.append)
 

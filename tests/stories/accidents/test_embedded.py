@@ -223,7 +223,7 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
         return str(ready.paused(order, token, "awaiting_plan_approval")["pause_content"])
 
     def log() -> str:
-        return (ready.folder / "standalone.log").read_text()
+        return str((ready.folder / "standalone.log").read_text())
 
     save("first words")
     supervisor = ready.standalone("--demo", "--reload").pid

@@ -281,7 +281,7 @@ def next_from(page, address: str, name: str) -> str:
     text = page.get(address).content.decode()
     found = re.search(rf'href="([^"]+)" data-{name}', text)
     assert found, text
-    return page.get(html.unescape(found[1]))["Location"]
+    return str(page.get(html.unescape(found[1]))["Location"])
 
 
 def test_a_question_leads_to_those_beside_it_in_the_list_from_which_it_was_opened(

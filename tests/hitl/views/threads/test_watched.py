@@ -169,7 +169,9 @@ def test_where_the_code_failed_is_shown_to_those_alone_who_may_read_tracebacks(
         dev.user_permissions.add(Permission.objects.get(codename=right))
     ben.user_permissions.add(Permission.objects.get(codename="view_run"))
     order = order_that(fails_in_code)
-    kinds = {one: orders.WRITER.kind_of(one, order.thread_id, "en") for one in (ana, ben, dev)}
+    kinds: dict[User, Any] = {
+        one: orders.WRITER.kind_of(one, order.thread_id, "en") for one in (ana, ben, dev)
+    }
     assert kinds[dev] != kinds[ben], "before it is known whether the work will fail"
     assert all(orders.WRITER.write(kind) for kind in kinds.values())
     drive(order)

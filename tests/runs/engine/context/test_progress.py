@@ -25,7 +25,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(streaming, "announce", lambda gathered: gathered._drain())
 
 
-def told() -> dict | None:
+def told() -> Any:
     return Run.objects.get().progress_now
 
 
