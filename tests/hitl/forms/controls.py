@@ -28,8 +28,13 @@ class Controls(HTMLParser):
         self.ids: list[str] = []
         self.inside = ""
         self.kept = ""
+        self.asleep = False
+        """Inside a template, which is no part of the page."""
 
     def handle_starttag(self, tag, attrs):
+        self.asleep |= tag == "template"
+        if self.asleep:
+            return
         had = dict(attrs)
         if "id" in had:
             self.ids.append(had["id"])
@@ -54,6 +59,9 @@ class Controls(HTMLParser):
             self.kept += data
 
     def handle_endtag(self, tag):
+        if self.asleep:
+            self.asleep = tag != "template"
+            return
         if tag == "textarea":
             text = self.kept.removeprefix("\n").replace("\r\n", "\n").replace("\r", "\n")
             self.posted.append((self.inside, text.replace("\n", "\r\n")))

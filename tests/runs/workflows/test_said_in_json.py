@@ -45,8 +45,8 @@ FAULTS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 """Keyword → a schema that asks by it, and a value that does not fit."""
 ONLY_LEADS = {
-    "$dynamicRef", "$ref", "allOf", "dependentSchemas", "if", "prefixItems", "properties",
-    "propertyNames", "unevaluatedItems", "unevaluatedProperties",
+    "$dynamicRef", "$ref", "allOf", "dependentSchemas", "if", "patternProperties", "prefixItems",
+    "properties", "propertyNames", "unevaluatedItems", "unevaluatedProperties",
 }  # fmt: skip
 """Keywords that say nothing themselves, and those that no schema here may have."""
 
