@@ -17,6 +17,7 @@ from hitl.rendering.catalogues import ROOT
 from hitl.rendering.own_words import RULES, STORED, in_words, own
 from runs import phases
 from runs.definitions.editing import fields
+from runs.models.frequency import Frequency
 from runs.workflows.sequence import HEADINGS, PHASES
 
 with (ROOT / "de/LC_MESSAGES/django.po").open("rb") as _file:

@@ -13,7 +13,7 @@ THINNEST = 2.0
 
 class Count(NamedTuple):
     label: str
-    count: int
+    number: int
     wrong: int = 0
     """What is counted beside, as something that went wrong."""
 
@@ -49,7 +49,7 @@ class Bars:
 def chart(counts: Iterable[Count]) -> Bars:
     """The bars of counts, in their order; the longest takes all the room there is."""
     known = list(counts)
-    most = max((one.count + one.wrong for one in known), default=0) or 1
+    most = max((one.number + one.wrong for one in known), default=0) or 1
     scale = (WIDTH - LABELS - NUMBERS) / most
 
     def width(count: int) -> float:
@@ -58,10 +58,10 @@ def chart(counts: Iterable[Count]) -> Bars:
     rows = [
         Bar(
             label=one.label,
-            numbers=f"{one.count} + {one.wrong}" if one.wrong else str(one.count),
+            numbers=f"{one.number} + {one.wrong}" if one.wrong else str(one.number),
             y=at * ROW,
-            width=width(one.count),
-            wrong_x=LABELS + width(one.count),
+            width=width(one.number),
+            wrong_x=LABELS + width(one.number),
             wrong_width=width(one.wrong),
         )
         for at, one in enumerate(known)

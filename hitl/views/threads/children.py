@@ -30,7 +30,7 @@ class Choice(NamedTuple):
     """One of the filters above the list."""
 
     words: str | Promise
-    count: int
+    number: int
     address: str
     chosen: bool
 
