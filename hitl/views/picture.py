@@ -79,7 +79,7 @@ def _ended(
     return {step["name"]: begun.get(end, usual) for end, step in endings.items()}
 
 
-ENDING_STATES = {COMPLETED: "done", **dict.fromkeys(LIVE, "now")}
+ENDING_STATES: dict[str, str] = {COMPLETED: "done", **dict.fromkeys(LIVE, "now")}
 
 
 def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:

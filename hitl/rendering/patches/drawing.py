@@ -166,7 +166,8 @@ class _Inside:
 
 def _pieces(text: str, begin: int, stretches: Sequence[Stretch]) -> str:
     """A text that begins somewhere in its line, with the line's colours."""
-    pieces, done, end = [], 0, begin + len(text)
+    pieces: list[str] = []
+    done, end = 0, begin + len(text)
     for left, right, name in stretches:
         left, right = max(left, begin) - begin, min(right, end) - begin
         if left >= right or left < done:

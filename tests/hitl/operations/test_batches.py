@@ -168,7 +168,7 @@ def test_the_page_of_operations_tells_who_is_waited_for_and_what_was_answered(
     client.post(f"/pauses/{paused.latest_run.pauses.get().shown_id}/decide", {"action": "approve"})
     after = flow.lately(now=clock.now()).days
     assert "Nobody has answered" not in client.get("/operations/").content.decode()
-    assert sum(before) == 0 and after[0].answers == {"approve": 1} and after[0].share == 100
+    assert sum(before) == 0 and after[0].answers == {"approve": 1}
 
 
 def test_what_is_stuck_is_sent_again_by_a_button(make_order, ana):

@@ -178,7 +178,9 @@ def test_where_the_code_failed_is_shown_to_those_alone_who_may_read_tracebacks(
     assert orders.WRITER.write(kinds[dev]) is None, "which has them fetch their own"
     here, trace = "scripted_step.py", f"/operations/failures/{order.latest_run.shown_id}/"
     for kind in (kinds[ana], replace(kinds[ben], by=dev.pk)):
-        _, told_to_all = orders.WRITER.write(kind)
+        written = orders.WRITER.write(kind)
+        assert written is not None
+        _, told_to_all = written
         assert "This work order failed" in told_to_all
         assert here not in told_to_all
     for query in ("", "?live", "?live=work"):

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0001_tables'),
-        ('runs', '0002_what_a_row_says'),
+        ('runs', '0003_answers_by_one_name'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
