@@ -15,7 +15,8 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
 from hitl.decisions import answers
-from hitl.forms.json_schema import FormField, SchemaForm
+from hitl.forms.fields import FormField
+from hitl.forms.json_schema import SchemaForm
 from runs.models import Pause
 from runs.workflows.sequence import REVISE
 from runs.workflows.wait_for_input import ANSWER

@@ -13,7 +13,8 @@ from typing import Any
 from django.utils.translation import gettext_lazy
 
 from hitl.forms import unchanged
-from hitl.forms.json_schema import ABSENT, FormField, SchemaForm
+from hitl.forms.fields import FormField
+from hitl.forms.json_schema import ABSENT, SchemaForm
 from hitl.forms.kinds import same
 from hitl.rendering.own_words import in_words
 

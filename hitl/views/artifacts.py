@@ -18,7 +18,7 @@ from checkpoints import store
 from checkpoints.database.people import User
 from checkpoints.models import Blob, Thread
 from checkpoints.store.prepared_queries import Prepared
-from hitl.forms.json_schema import FormField
+from hitl.forms.fields import FormField
 from hitl.forms.kinds import KeptFile
 from hitl.rendering import files, paging
 from hitl.rendering.paging import ListAddress, ListPage
