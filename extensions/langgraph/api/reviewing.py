@@ -24,6 +24,8 @@ from runs.security import scopes
 
 ROOT = Coalesce("run__parent__parent__thread", "run__parent__thread", "run__thread")
 """The thread at which the question of a child run is shown."""
+SHOWN = Thread.objects.exclude(langgraph__hidden_at__isnull=False)
+"""Those that were not deleted here: who deletes one ends what it asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ def find(call: Call) -> SeenThread:
         except NotFound:
             if scopes.asks():
                 raise
-    rows = Thread.objects.select_related("owner", "team", "langgraph")
+    rows = SHOWN.select_related("owner", "team", "langgraph")
     thread = rows.filter(Q(langgraph__wire_id=wire) | Q(pk=wire, langgraph=None)).first()
     if thread is None or not visibility.sees(thread.pk, by=call.by):
         raise NotFound("There is no such thread.")
@@ -60,7 +62,8 @@ def sees(call: Call, thread_id: uuid.UUID) -> bool:
     """Whether a call may still see a thread, or a question of it."""
     if sees_whole() and threads.sees(call, thread_id):
         return True
-    return not scopes.asks() and visibility.sees(thread_id, by=call.by)
+    shown = SHOWN.filter(pk=thread_id).exists()
+    return shown and not scopes.asks() and visibility.sees(thread_id, by=call.by)
 
 
 def sees_whole() -> bool:
@@ -83,9 +86,9 @@ def among(call: Call) -> Any:
         return threads.visible(call)
     asking = Q(pk__in=policy.waiting_for(call.by).annotate(root=ROOT).values("root"))
     if not sees_whole():
-        return Thread.objects.filter(asking)
+        return SHOWN.filter(asking)
     seen = threads.visible(call)
-    return Thread.objects.filter(Q(pk__in=seen.values("pk")) | asking)
+    return SHOWN.filter(Q(pk__in=seen.values("pk")) | asking)
 
 
 def listed(call: Call, page: Sequence[Thread], *, values: bool) -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ exactly one happens.
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from functools import partial
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -208,14 +208,15 @@ def test_an_approval_that_was_taken_back_approves_nothing(asked, ana):
 @pytest.mark.both_databases
 def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing, monkeypatch):
     """A hint only: the sweep finds the run without it."""
-    started, sent = [], []
-    monkeypatch.setattr(threading.Timer, "start", lambda timer: started.append(timer))
+    given: list[Any] = []
+    sent: list[Any] = []
+    monkeypatch.setattr(tasks._later, "give", lambda *hint: given.append(hint))
     monkeypatch.setattr(tasks, "send", lambda run_id, queue, urgency: sent.append(run_id))
     with committing():
         approve(asked, ana)
-    [timer] = started
-    assert SECONDS - 5 < timer.interval <= SECONDS + 1
-    timer.function(*timer.args)
+    [(seconds, job)] = given
+    assert SECONDS - 5 < seconds <= SECONDS + 1
+    job()
     assert tasks._sender.flush(5)
     assert sent == [asked.latest_run_id]
 

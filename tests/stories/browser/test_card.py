@@ -324,6 +324,8 @@ def test_a_row_is_chosen_with_a_mouse_and_with_a_finger(open_page, ask):
     asked = [ask(), ask()]
     for options, press in ((DESKTOP, "mouse"), (PHONE, "touch")):
         page = open_page("ana", "/", **options)
+        if press == "touch":
+            page.get_by_role("checkbox", name="Select several").tap()
         for one in asked:
             box = page.locator(f'input[value="{one["id"]}"]')
             box.scroll_into_view_if_needed()

@@ -363,7 +363,8 @@ SCOPES: list[tuple[Any, ...]] = [
     ("ask", "POST", "/threads", {}, 200),
     ("ask", "DELETE", f"/threads/{uuid.UUID(int=5)}", None, 403),
     ("answer", "POST", "/threads", {}, 403),
-    ("answer", "POST", "/threads/search", {}, 403),
+    ("answer", "POST", "/threads/search", {}, 200),
+    ("answer", "GET", f"/threads/{uuid.UUID(int=5)}/history", None, 403),
     ("nobody", "POST", "/threads/search", {}, 401),
     ("nobody", "GET", "/ok", None, 200),
 ]
