@@ -330,6 +330,11 @@ def test_links_lead_through_all_of_a_list(world, page, monkeypatch, name):
             assert page.get(address.split("?")[0], {param: nonsense}).status_code == 404, nonsense
 
 
+def bare(shown: str) -> str:
+    """A page's words without what marks numbers among them."""
+    return " ".join(re.sub(r"</?span[^>]*>", "", shown).split())
+
+
 @pytest.mark.both_databases
 def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
     """Those without deadline come last."""
@@ -352,9 +357,8 @@ def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
     ] == wanted
     shown = text(page.get("/"))
     assert (
-        "2 of <span data-total>5</span> questions, the earliest due first. "
-        "You can select questions on this page only."
-    ) in " ".join(shown.split())
+        "2 of 5 questions, the earliest due first. You can select questions on this page only."
+    ) in bare(shown)
     told = inbox_feed.waiting_now([world.ana.pk])[0][world.ana.pk]
     assert [ids.show("pse", one) for one in told] == wanted
 
@@ -387,7 +391,7 @@ def test_kinds_and_history_keep_their_places_beside_each_other(world, page, monk
     Pause.objects.filter(status="expired").update(kind="input")
     world.asked(4, kind="input")
     shown = text(page.get("/?kind=input"))
-    assert "2 of <span data-total>4</span> questions" in shown
+    assert "2 of 4 questions" in bare(shown)
     links = [one.replace("&amp;", "&") for one in re.findall(r'rel="next" href="([^"]+)"', shown)]
     assert all("kind=input" in link for link in links)
     both = text(page.get(links[1].split("#")[0]))
