@@ -56,6 +56,7 @@ async function show(row, reads = false) {
   mark();
   remember();
   place.inert = true; // no key and no click answers the question before
+  follow.leave(); // what comes of it is said of its row
   if (wasInside) pane.focus({ preventScroll: true });
   pane.setAttribute("aria-busy", "true");
   pane.querySelector("[data-whole]").href = addressOf(row);
@@ -65,7 +66,6 @@ async function show(row, reads = false) {
   try { found = await fetchPage(addressOf(row)); } catch { /* told below */ }
   if (mine !== asked) return false;
   pane.removeAttribute("aria-busy");
-  follow.leave();
   place.inert = false;
   place.replaceChildren(found?.root ?? lost());
   pane.dataset.shows = found ? id : "";

@@ -115,8 +115,8 @@ def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open
     for device in (page, phone):
         expect(device.locator(".live")).to_contain_text("Live")
         device.evaluate(NOTE_THE_MOMENT, ".gone")
+    row(page, first).get_by_role("link", name="Review").hover()  # which scrolls to it
     before, count = page.evaluate(PLACES), int(page.locator("[data-count]").inner_text())
-    row(page, first).get_by_role("link", name="Review").hover()
     desk.ask()
     desk.ask()
     expect(page.locator("[data-pill]")).to_contain_text("2 new — show")
