@@ -17,6 +17,10 @@ from typing import Any, cast
 
 SECONDS = 7.0
 """Seconds that requests at work may still take; containers are killed after ten."""
+STILL = 0.3
+"""Seconds without a request at work after which none is waited for: a connection that was taken
+just before the port closed still says what it asks.
+"""
 AT_LAST = SECONDS + 2
 """Seconds after which the process ends even if some of its threads have not."""
 
@@ -49,8 +53,13 @@ class Drain:
         self.stops = True
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while self._tasks and (left := end - loop.time()) > 0:
-            await asyncio.wait(self._tasks, timeout=left)
+        still = loop.time() + STILL
+        while (now := loop.time()) < end and (self._tasks or now < still):
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=end - now)
+                still = loop.time() + STILL
+            else:
+                await asyncio.sleep(min(still, end) - now)
 
 
 def with_daphne(application: Any) -> Any:

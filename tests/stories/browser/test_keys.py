@@ -303,7 +303,9 @@ def test_who_switched_single_keys_off_answers_by_none_and_can_still_send_what_is
     page = open_page("ben", asked["path"], **DESKTOP)
     page.get_by_role("button", name="Menu of").click()
     page.get_by_role("button", name="Switch keyboard shortcuts off").click()
-    expect(page.locator("main > .notice")).to_contain_text("do nothing any more")
+    expect(page.locator("main > .notice")).to_contain_text(
+        "Keyboard shortcuts are off, in all your browsers."
+    )
     other = open_page("ben", asked["path"], **DESKTOP)
     for one in (page, other):
         for key in ("a", "x", "r", "?"):
