@@ -69,7 +69,7 @@ PROBE = """(scope) => {
     says: node.closest("[data-say]") !== null,
     takes: node.matches("textarea, select, input"),
     types: node.matches("textarea, input:is([type=text], [type=search], :not([type]))"),
-    home: HOME.includes(node.tagName) && node.tabIndex < 0 || node.matches("[data-row] .main-link, [data-row] [type=checkbox], .pager [rel=next]"),
+    home: HOME.includes(node.tagName) && node.tabIndex < 0 || node.matches("[data-pane], [data-row] .main-link, [data-row] [type=checkbox], .pager [rel=next]"),
   }));
 }"""
 """Lists what can have the focus, with all that folds open, and lets it be focused by number."""

@@ -247,7 +247,7 @@ def test_what_a_key_is_about_to_send_is_taken_back_before_it_is_sent(stack, open
     line = page.locator(WILL)
     for take_back in (
         lambda: page.keyboard.press("Escape"),
-        lambda: page.keyboard.type("@ana"),
+        lambda: page.keyboard.type("@tam"),
         lambda: page.locator("header.title h1").click(),
         lambda: page.evaluate("dispatchEvent(new Event('pagehide'))"),
     ):
