@@ -228,7 +228,8 @@ def test_nothing_is_lost_and_nothing_answered_that_was_not_meant(stack, open_pag
     """Eight kinds by keys; three answered by somebody else meanwhile, two that expire, one server
     killed while words wait to be sent.
     """
-    page = open_page("ben", "/", cut=True, viewport={"width": 1280, "height": 900})
+    # where each question has a page of its own; beside the list: test_keys.py
+    page = open_page("ben", "/", cut=True, viewport={"width": 1180, "height": 900})
     hour = Hour(stack, page)
     orders = [hour.order(KINDS[number % len(KINDS)], number) for number in range(ASKED)]
     late = [hour.order("expires", 900 + number) for number in range(2)]
