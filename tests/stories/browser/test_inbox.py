@@ -384,7 +384,7 @@ def test_an_inbox_is_cleared_with_keys_alone(desk, open_page):
     question; several go to the page that looks them over. `?` and Ctrl+K are dialogs.
     """
     waits = [desk.ask() for _ in range(5)]
-    page = open_page("ana", "/", viewport={"width": 1280, "height": 1100})
+    page = open_page("ana", "/", viewport={"width": 1280, "height": 1700})
     expect(page.locator(".live")).to_contain_text("Live")
     rows = [row(page, wait) for wait in waits]
     rows[0].locator(".main-link").focus()
