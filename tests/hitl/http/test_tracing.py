@@ -168,5 +168,5 @@ def test_each_span_has_its_route_and_no_address(client, db, monkeypatch, address
             return {}
 
     monkeypatch.setattr(spans, "tracing", Spans())
-    client.get(address)
+    client.get(address).close()
     assert named == [f"GET {route}"]
