@@ -62,6 +62,16 @@ RULES = (
     gettext_noop("As approve is. What asks for an approval passes for no other answer."),
     gettext_noop("Where a revision leads"),
     gettext_noop("Default: back to this step."),
+    gettext_noop("Where it leads if it fails for good"),
+    gettext_noop(
+        "When its tries are used up, the run goes to this step, which can read what went wrong, "
+        "instead of failing. Empty: the run fails."
+    ),
+    gettext_noop("Only once the run was cancelled, or has expired"),
+    gettext_noop(
+        "Such a step is no part of the sequence. It runs once after that end, for up to 5 minutes "
+        "where it names no other time, and asks nobody."
+    ),
     gettext_noop("Tries after a failure"),
     gettext_noop("Tries in all"),
     gettext_noop("1 for no second one."),

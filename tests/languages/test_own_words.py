@@ -81,6 +81,7 @@ def test_pages_in_german_show_no_text_of_ours_in_english(paused, make_order, ana
     }
     english -= {str(message.string) for message in GERMAN if isinstance(message.string, str)} | {""}
     english = {text for text in english if not text.islower() or " " in text}  # names in code
+    english -= {"Check"}  # a step's title in the template of the tests, too
     left = {}
     for address in (
         "/", "/work-orders/", f"/work-orders/{paused.shown_id}/", "/work-orders/new",

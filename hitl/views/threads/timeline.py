@@ -18,6 +18,7 @@ from checkpoints.models import Event, EventKind
 from checkpoints.text import dates, invisible
 from hitl.rendering import moments
 from hitl.rendering.events import event_words, is_imported, short_id, step_title
+from hitl.rendering.own_words import own
 from runs.states import PauseKind
 
 MINOR = frozenset(
@@ -149,7 +150,7 @@ class TimelineRows:
         return f'{label} <small title="{escape(key)}">{short} · {steps}</small>'
 
     def _asked(self, data: Data) -> str:
-        prompt = data.get("prompt") or self._say(gettext_noop("Waiting for an answer"))
+        prompt = own(data.get("prompt") or "") or self._say(gettext_noop("Waiting for an answer"))
         return f"{invisible.html(prompt)} {_revision(data)}"
 
     def _run_paused(self, data: Data) -> str:

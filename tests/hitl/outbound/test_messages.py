@@ -480,7 +480,7 @@ def test_an_answer_that_did_not_fit_is_told_to_the_others_with_what_was_wrong(pa
             )
     relay()
     assert to() == ["ben@example.org"] * notifications.REFINED_AT_MOST
-    assert "An answer did not fit: iban:" in mail.outbox[0].body
+    assert "An answer did not fit: Iban:" in mail.outbox[0].body
 
 
 def test_a_request_goes_to_one_person_or_address(paused, ben):
@@ -528,7 +528,7 @@ def test_what_is_asked_again_is_asked_in_the_words_that_were_sent(paused, ana):
         )
     sending.deliver(seconds=10)
     assert "Asked again: Which IBAN is yours?" in mail.outbox[-1].subject
-    assert "An answer did not fit: iban:" in str(mail.outbox[-1].body)
+    assert "An answer did not fit: Iban:" in str(mail.outbox[-1].body)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_the_page_of_a_large_patch_is_small(page, asked):
     html = page.get(home).content.decode()
     found = {"elements": Elements(html).count, "bytes": len(html.encode()), "calls": cost.calls}
     assert not {name: count for name, count in found.items() if count > MOST[name]}, found
-    assert cost.queries <= 12, cost
+    assert cost.queries <= 13, cost
     assert html.count("data-path=") == FILES
     assert html.count('<li class="d') == FILES + len(set(re.findall(r"src/app\d", LARGE)))
 

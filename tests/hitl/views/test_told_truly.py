@@ -233,7 +233,7 @@ def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
     with pytest.raises(services.AnswerInvalid):
         services.decide(pause.pk, Answer("answer", Via.PAGE, payload={"vat_id": "x"}), by=ana)
     told = timeline_of(text(page.get(url(order))))
-    assert told[0].startswith("An answer did not fit; the question stays open revision 1 vat_id:")
+    assert told[0].startswith("An answer did not fit; the question stays open revision 1 Vat id:")
     assert [line for line in told if line.startswith("Which supplier?")] == [
         "Which supplier? revision 1"
     ]

@@ -195,14 +195,14 @@ def answered(pause: Pause, cleo: User) -> None:
 
 WHOLE = {"head", "steps", "card", "aside", "timeline", "log"}
 TOLD: dict[Callable[[Pause, User], None], set[str]] = {
-    claimed: {"answering", "new timeline"},
-    claimed_and_released: {"answering", "new timeline"},
+    claimed: {"stage", "answering", "new timeline"},
+    claimed_and_released: {"stage", "answering", "new timeline"},
     commented: {"talk", "new timeline"},
     comment_withdrawn: {"talk", "new timeline"},
-    voted: {"who", "answering", "talk", "new timeline"},
+    voted: {"who", "stage", "answering", "talk", "new timeline"},
     said_in_the_log: {"new log"},
-    deadline_moved: {"who", "answering", "talk", "new timeline"},
-    handed_over: {"who", "answering", "talk", "new timeline"},
+    deadline_moved: {"who", "stage", "answering", "talk", "new timeline"},
+    handed_over: {"who", "stage", "answering", "talk", "new timeline"},
     priority_changed: WHOLE,
     wanted_to_stop: WHOLE,
     answered: WHOLE,
@@ -297,9 +297,9 @@ def test_a_right_that_came_or_went_is_on_the_page_at_the_next_look(asked, ben, a
         ends_at=now + dt.timedelta(days=1),
         created_by=ana,
     )
-    assert reader.looks() == {"who", "answering"}
+    assert reader.looks() == {"who", "stage", "answering"}
     Delegation.objects.filter(pk=lent.pk).delete()
-    assert reader.looks() == {"who", "answering"}
+    assert reader.looks() == {"who", "stage", "answering"}
 
 
 @pytest.mark.parametrize(
