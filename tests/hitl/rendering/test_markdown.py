@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hitl.rendering import markdown
 from runs.workflows.base import Ask, Report
 from tests.conftest import drive, pause_of
+from tests.doors.html import fold
 from tests.worlds.scripted_step import order_that as order_that
 
 HIDING = {

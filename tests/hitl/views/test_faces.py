@@ -51,4 +51,4 @@ def test_no_page_or_request_costs_more_than_is_known(make_order, waiting, ana):
         if told[name][0] > KNOWN[name][0] * MARGIN or told[name][1] > KNOWN[name][1]
     }
     assert told.keys() == KNOWN.keys()
-    assert not heavier, told
+    assert not heavier, f"{heavier}"
