@@ -152,7 +152,7 @@ STATEMENTS = [
         FROM generate_series(1, %(open)s) AS n""",
     f"""INSERT INTO runs_pause (id, run_id, checkpoint_id, step, phase, status, question, content,
         patch_digest, facts, effects,
-            content_digest, revision, max_revisions, answers, labels, opened_at)
+            content_digest, revision, max_revisions, ways, labels, opened_at)
         SELECT {_w("wp")}, {_w("wr")},
                {_w("wc")}, 'planning', 'awaiting_plan_approval', 'open',
                'Waiting for Plan Approval', 'Go on?', '', '[]', '[]', '', 1, 3,

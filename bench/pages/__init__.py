@@ -112,7 +112,7 @@ OWNER = "%(low)s + n %% %(many)s"
 EVERY = "generate_series(1, %(threads)s) AS n"
 OF_ORDERS = "generate_series(1, %(orders)s) AS n"
 PAUSE = (
-    "(id, run_id, checkpoint_id, step, phase, status, question, content, content_digest, answers,"
+    "(id, run_id, checkpoint_id, step, phase, status, question, content, content_digest, ways,"
     " opened_at, closed_at, changed_at, deadline_at, extendable_until)"
 )
 STATEMENTS = [

@@ -250,7 +250,9 @@ class Pause(ids.HasShownId, models.Model):
     )
     known = SealedJsonField(default=dict, help_text="What the form begins with.")
     answers_without_input = JsonTextField(
-        default=list, help_text="Answers that bring no data, beside revise and cancel."
+        db_column="bare",
+        default=list,
+        help_text="Answers that bring no data, beside revise and cancel.",
     )
     attempts = models.PositiveIntegerField(
         default=0, help_text="Answers that did not fit required_inputs."
@@ -322,7 +324,8 @@ class Pause(ids.HasShownId, models.Model):
         default=0, help_text="How many of the reminders have passed."
     )
     next_at = models.DateTimeField(null=True, help_text="When the sweep looks at it next.")
-    answers = JsonTextField(help_text="Answer → the step it leads to.")
+    # the column has the name that processes of the version before read
+    answers = JsonTextField(db_column="ways", help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
