@@ -106,7 +106,7 @@ def test_the_thread_page_has_the_history_of_s0_and_the_branches(ended, desk, ana
     shown = first.shown_id.removeprefix("ckpt_")
     assert f"{shown[:8]}…{shown[-4:]}" in page
     assert "Branch 1" in page and "Branch 2" in page
-    assert page.count(">head<") == 2  # in the tree and in the table
+    assert page.count(">latest<") == 2  # in the tree and in the table
     assert f'href="{door("resume", first)}"' in page
     assert f'href="{page_of("checkpoints_checkpoint", first.pk)}"' in page
     assert ">-<" in page.replace(" ", "")  # a start has neither node nor loop
