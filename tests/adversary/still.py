@@ -130,6 +130,7 @@ STILL: dict[str, str] = {
     "POST notifications/chats": OWN,
     "POST keys": OWN,
     f"POST pauses/{PAUSE}/look": OWN,
+    "POST welcome": OWN,
     "admin hitl_delegation add": (
         "For superusers alone, who may answer as anybody; the page `delegations/` is played."
     ),

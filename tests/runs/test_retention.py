@@ -312,7 +312,7 @@ def test_the_page_says_what_is_kept_how_often_and_that_the_log_begins_later(make
     order = drive(make_order("writing-quick"))
     address = f"/work-orders/{order.shown_id}/"
     text = page.get(address).content.decode()
-    assert "After every step" in text and "no step that finished runs again" in text
+    assert "After every step" in text and "no finished step runs again" in text
     assert "The beginning of this log was dropped" not in text
     keep("writing-quick", days=0.5)
     prune(days=1)

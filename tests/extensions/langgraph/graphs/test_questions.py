@@ -170,7 +170,7 @@ def test_words_answer_the_one_call_that_takes_them():
             {"action_name": "a", "allowed_decisions": ["approve", "reject", "respond"]}
         ],
     }
-    assert REVISE in asked(value).actions
+    assert REVISE in asked(value).answers
     assert answered(value, REVISE, revision_feedback="do b") == {
         "decisions": [{"type": "respond", "message": "do b"}]
     }
