@@ -354,3 +354,12 @@ def test_the_text_of_a_pdf_is_read_in_a_process_of_its_own(ana):
 
     assert (response.status_code, response.content) == (200, b"")
     assert response["Content-Type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.django_db
+def test_a_file_of_more_than_may_be_is_refused_with_its_size(ben, monkeypatch):
+    """FILE_BYTES: by pages, REST and multipart, which all come here."""
+    monkeypatch.setattr(services, "MAX_BYTES", 3)
+    with pytest.raises(services.BadFile, match="4"):
+        services.upload(b"four", "a.txt", owner=ben, field="Scan")
+    assert not Upload.objects.exists()

@@ -26,7 +26,7 @@ Elsewhere = Mapping[str, str]
 OF_REST = {"labels": "answers", "outside": "asked_outside"}
 OF_CARD = {
     "summary": "the rows of the inbox",
-    "step": "the page's own steps", "phase": "the run's, above the card",
+    "step": "the page's own steps",
     "known": "what the form begins with",
     "answers_without_input": "which answers take the form along",
 }  # fmt: skip

@@ -25,6 +25,8 @@ ACTS = {
     "tests/hitl/api/test_export.py": ["IMPORT_BYTES"],
     "tests/extensions/mail_replies/test_mail_replies.py": ["MAIL_BYTES"],
     "tests/hitl/rendering/test_word_diff.py": ["DIFF_WORK"],
+    "tests/hitl/rendering/test_drawn_patches.py": ["COLOUR_WORK", "PATCH_WORDS"],
+    "tests/hitl/decisions/test_answers_with_files.py": ["FILE_BYTES", "UPLOADS"],
     "tests/hitl/rendering/test_markdown_work.py": ["MARKDOWN_WORK", "MARKDOWN_PAGE"],
     "tests/runs/workflows/test_schemas.py": [
         "SCHEMA_BYTES",

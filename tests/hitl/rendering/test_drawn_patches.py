@@ -197,3 +197,13 @@ def test_lines_have_their_numbers_and_changed_words_are_marked():
     [file] = reading.parse(patch[: patch.index("@@")] + apart).files
     assert "<ins>" not in drawn(file), "what has no word in common is marked by its colour alone"
     assert "one &amp; &lt;b&gt;" in drawn(file)
+
+
+def test_words_beyond_what_a_page_compares_are_whole_lines_and_none_is_left_out(monkeypatch):
+    monkeypatch.setattr(limits, "PATCH_WORDS", 0)
+    patch = (
+        "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a total\n+a round\n"
+    )
+    [file] = reading.parse(patch).files
+    assert "<ins>" not in drawn(file)
+    assert "a total" in drawn(file) and "a round" in drawn(file)
