@@ -21,6 +21,16 @@ from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
 
+EVERY_MODE = [
+    "values",
+    "updates",
+    "checkpoints",
+    "tasks",
+    "debug",
+    "custom",
+    "messages-tuple",
+    "events",
+]
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
 
 
@@ -129,6 +139,23 @@ async def test_what_is_told_live_is_told_again_from_any_frame(ana):
     answered = await told(ana.runs.stream(thread, "slow-chat", command={"resume": "Yes"}))
     assert answered[-1].data["messages"][-1]["type"] == "ai"
     assert answered[0].data["run_id"] != run
+
+
+@pytest.mark.parametrize("modes", ["custom", ["updates", "tasks"], ["values", "custom"]])
+async def test_a_run_is_told_as_it_was_begun_to_whoever_joins_without_modes(ana, modes):
+    """As clients come back that a proxy cut off: by `Location`, with an id and without modes."""
+    thread = (await ana.threads.create())["thread_id"]
+    begun = ana.runs.stream(thread, "slow-chat", input={"input": "Trends"}, stream_mode=modes)
+    live = await told(begun)
+    run = live[0].data["run_id"]
+    assert await told(ana.runs.join_stream(thread, run)) == live
+    for place in range(len(live)):
+        rest = await told(ana.runs.join_stream(thread, run, last_event_id=live[place].id))
+        assert rest == live[place + 1 :]
+    every = await told(ana.runs.join_stream(thread, run, stream_mode=EVERY_MODE))
+    by_id = {part.id: part for part in every}
+    assert len(by_id) == len(every)
+    assert [by_id[part.id] for part in live] == live
 
 
 async def heard(stream: Awaitable[Any], *, ends: int) -> list[Any]:
