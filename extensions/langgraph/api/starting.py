@@ -85,6 +85,12 @@ class RunIn(Given):
     checkpoint_during: bool = True
     after_seconds: float = 0
     webhook: str = ""
+    context: dict[str, Any] = {}
+    # what released clients send along and this server does anyhow, or never
+    raise_error: bool = True
+    strict_resume: bool = True
+    feedback_keys: list[str] = []
+    langsmith_tracer: Any = None
 
     @property
     def modes(self) -> frozenset[str]:
@@ -105,6 +111,8 @@ def read(call: Call) -> RunIn:
         raise invalid("on_completion: a record is kept here; send keep.")
     if given.multitask_strategy == "rollback":
         raise invalid("multitask_strategy: a record is never rolled back; send interrupt.")
+    if given.context:
+        raise invalid("context: templates are configured by this server's people.")
     if unknown := sorted(given.modes - MODES):
         raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
     ignored = {"recursion_limit", "configurable", "tags"}

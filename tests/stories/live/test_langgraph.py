@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
@@ -18,9 +19,18 @@ from langgraph_sdk.errors import APIStatusError
 
 from checkpoints import ids
 from tests.databases.copies import TOKENS
+from tests.extensions.langgraph.released import HELD, INSTALLED, RELEASES, of_one
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
 
+SENT_ALONG = {
+    "raise_error": True,
+    "strict_resume": True,
+    "feedback_keys": [],
+    "langsmith_tracer": None,
+    "context": {},
+}
+"""What released clients send, and nothing here follows from."""
 EVERY_MODE = [
     "values",
     "updates",
@@ -376,6 +386,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
     ("POST", "/runs", {"assistant_id": "slow-talk", "input": [1]}, 422),
     ("POST", "/runs", {"assistant_id": "slow-talk", "checkpoint_id": str(uuid.UUID(int=5))}, 422),
     ("POST", "/runs", {"assistant_id": "no-such"}, 404),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "context": {"model": "x"}}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "input": {"input": "x"}, **SENT_ALONG}, 200),
 ]
 SCOPES: list[tuple[Any, ...]] = [
     ("read", "POST", "/threads", {}, 403),
@@ -432,3 +444,12 @@ async def test_of_two_answers_at_once_one_is_taken(ana):
     )
     (lost,) = [one for one in both if isinstance(one, APIStatusError)]
     assert lost.response.status_code == 409
+
+
+TRIED = RELEASES if os.environ.get("RELEASED") else [("python", INSTALLED)]
+
+
+@pytest.mark.parametrize(("language", "release"), TRIED)
+def test_a_released_client_does_what_its_words_mean(server, tmp_path, language, release):
+    where = [f"{server.url}/langgraph", str(TOKENS["ana"])]
+    assert of_one(tmp_path / "client", language, release, where) == {"held": HELD}
