@@ -127,6 +127,10 @@ class DecisionForm(forms.Form):
                 self.add_error(name, list(texts))
 
 
+NOTHING_TYPED = DecisionForm()
+"""Of every card on which nobody has typed: to make its fields takes longer than to draw them."""
+
+
 def _lines(text: str) -> str:
     """As texts are compared: a browser sends other line ends."""
     return text.replace("\r\n", "\n").strip("\n")

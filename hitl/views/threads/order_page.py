@@ -14,7 +14,7 @@ from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services, undo, visibility
-from hitl.forms.answers import DecisionForm
+from hitl.forms.answers import NOTHING_TYPED
 from hitl.models import Decision, name_of
 from hitl.operations import failures
 from hitl.rendering import links
@@ -135,7 +135,7 @@ def _news_of(
         "version": version,
         "seq": order.thread.last_seq,
         "terminal": False,
-        "form": DecisionForm(),
+        "form": NOTHING_TYPED,
         "timeline_rows": lambda: rows.html(others),
         "log_lines": lambda: log_lines(reversed(lines)),
         **contents.answered_of(looked.standing, by=by, observer=looked.observes),
