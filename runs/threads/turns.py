@@ -19,6 +19,7 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.state import codec, redaction, reducers
+from checkpoints.text.states import state_words
 from runs import definitions, keyed, urgency
 from runs.definitions import readiness, rights
 from runs.engine.drafts.events import line, unkept
@@ -257,7 +258,7 @@ def check_free(place: ThreadPosition) -> None:
     if last is not None and last.status in LIVE:
         raise ThreadBusy(
             gettext("%(shown_id)s is %(status)s on this thread. Answer, cancel or await it first.")
-            % {"shown_id": last.shown_id, "status": last.get_status_display().lower()}
+            % {"shown_id": last.shown_id, "status": state_words(last.status).lower()}
         )
     _check_own(place)
 
