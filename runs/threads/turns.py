@@ -31,6 +31,7 @@ from runs.states import CANCELLED, FAILED, LIVE, RETRIED
 from runs.tasks import nudge_on_commit
 from runs.threads import conversation, memory, opening
 from runs.workflows import attachments, owned, sequence, tool_calls
+from runs.workflows.refusals import in_json
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes."""
@@ -479,5 +480,5 @@ def _check_stops(definition: Definition, turn: Turn) -> None:
         if unknown := sorted(set(names) - known):
             there = ", ".join(sorted(known))
             raise InputInvalid(
-                {field: [f"The template has no step {unknown[0][:100]!r}. It has {there}."]}
+                {field: [f"The template has no step {in_json(unknown[0], 100)}. It has {there}."]}
             )

@@ -468,7 +468,7 @@ def test_a_group_of_many_fields_is_folded_until_something_stands_in_it():
     [
         (
             {"pattern": "^[A-Z]{3}$", "description": "Three letters."},
-            '"x" does not have the form that is asked for: Three letters.',
+            '"x" isn\'t a valid A. Three letters.',
         ),
         ({"oneOf": [{"const": "a"}, {"const": "b"}]}, "Must be one of the choices."),
         ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "Fits none of the allowed shapes."),
