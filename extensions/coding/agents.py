@@ -18,7 +18,6 @@ from extensions.coding import command_config
 from extensions.coding.cli_presets import PRESETS
 from runs.agents.config import SCRIPTED
 from runs.workflows import Config, ConfigInvalid, NotReady, ServerSide, Setting
-from runs.workflows.refusals import in_json
 
 READING: dict[str, Any] = {"tools": ["list_files", "read_file", "search_files"], "max_loops": 30}
 """What an agent of ours may do where it is to change nothing."""
@@ -50,7 +49,7 @@ class AllowedPrograms(ServerSide):
             if program and program not in allowed and "*" not in allowed:
                 raise command_config.invalid(
                     field,
-                    f"{in_json(program)} is not among the programs that operators allow "
+                    f'"{program}" is not among the programs that operators allow '
                     "(WAYSTATION_COMMANDS).",
                 )
         if refused := sorted(
@@ -136,7 +135,7 @@ def _read(named: str) -> dict[str, Any]:
     except OSError as error:
         known = ", ".join(PRESETS)
         text = (
-            f"WAYSTATION_CODER={in_json(named)} is neither a known agent ({known}) nor a file "
+            f'WAYSTATION_CODER="{named}" is neither a known agent ({known}) nor a file '
             f"that can be read: {error.strerror}."
         )
         raise NotReady(NO_CODER_CODE, text) from error

@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from jsonschema import Draft202012Validator
-
 from runs.agents import approval, tools
 from runs.agents.approval import ApprovalRule
 from runs.agents.tools import Tool, UnknownTool, find
-from runs.workflows import refusals, schemas
+from runs.workflows import schemas
 from runs.workflows.base import ConfigInvalid, StepFailed
 
 SCRIPTED = "scripted"
@@ -143,9 +141,8 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def _shape(config: Mapping[str, Any]) -> None:
-    for error in Draft202012Validator(SCHEMA).iter_errors(dict(config)):
-        place, text = refusals.config_fault(error)
-        raise ConfigInvalid({place: [text]})
+    if errors := schemas.config_faults(SCHEMA, config):
+        raise ConfigInvalid(errors)
     model, url = config.get("model", ""), config.get("base_url", "")
     if model and not _MODEL.fullmatch(model):
         expected = (

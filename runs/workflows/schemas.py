@@ -30,7 +30,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 
 from runs import limits
-from runs.workflows.refusals import fault_of, in_json, library_message
+from runs.workflows.refusals import config_fault, fault_of, in_json, library_message
 
 MAX_BYTES = limits.SCHEMA_BYTES
 MAX_DEPTH = limits.SCHEMA_DEPTH
@@ -461,6 +461,19 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
                 errors[path].append(text)
     finally:
         _left.reset(token)
+    return errors
+
+
+def config_faults(schema: Mapping[str, Any], config: Any) -> dict[str, list[str]]:
+    """Say what is wrong with a configuration, whose schema is our own: dotted path → sentences.
+
+    A key that the schema does not know is told with those that come close.
+    """
+    errors: dict[str, list[str]] = {}
+    plain = dict(config) if isinstance(config, Mapping) else config
+    for fault in islice(Draft202012Validator(schema).iter_errors(plain), FAULTS):
+        place, text = config_fault(fault)
+        errors.setdefault(place, []).append(text)
     return errors
 
 
