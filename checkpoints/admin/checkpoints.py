@@ -134,7 +134,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
 
     @display(description=gettext_lazy("status"), label=STATES)
     def status_label(self, checkpoint: Checkpoint) -> str:
-        return checkpoint.status
+        return checkpoint.standing
 
     @display(description=gettext_lazy("nodes"))
     def progress(self, checkpoint: Checkpoint) -> str:

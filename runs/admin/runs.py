@@ -62,7 +62,7 @@ class WorkOrderRows(ConfirmedAdmin):
 
     @display(description=gettext_lazy("status"), label=STATES)
     def status_label(self, order: WorkOrder) -> str:
-        return order.status
+        return order.standing
 
     @display(description=gettext_lazy("phase"))
     def phase_words(self, order: WorkOrder) -> str:

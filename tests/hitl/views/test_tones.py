@@ -5,19 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import timezone
 
 from checkpoints.admin.columns import STATES
-from checkpoints.models import CheckpointStatus
+from checkpoints.models import CheckpointStatus, Thread
 from checkpoints.text import states
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.models.outbound import DeliveryStatus
-from runs.models import OccurrenceStatus
+from runs.models.schedules import OccurrenceStatus
 from runs.states import Lifecycle, PauseStatus, RunStatus
 from tests.conftest import drive, fresh, pause_of
 from tests.worlds import lost_worker
@@ -40,13 +42,14 @@ ALL = {
 RED = {"bad", "failed", "error"}
 """Classes that a style sheet colours red; a log's line, too."""
 OF_ADMIN = re.compile(r"(?:bg|text)-red-\d+")
+NO = re.compile(r'<div class="[^"]*!rounded-full[^"]*"\s+title="False">')
+"""How the admin writes no."""
 PLACES = (
     "/work-orders/",
     "/work-orders/{order}/",
     "/work-orders/{order}/picture",
     "/work-orders/{order}/why",
     "/threads/",
-    "/threads/{thread}/",
     "/threads/{thread}/history",
     "/decisions/",
     "/checkpoints/{head}/",
@@ -71,9 +74,8 @@ def test_no_template_and_no_style_sheet_gives_a_state_a_colour_of_its_own():
     own = [
         f"{path.name}: {found}"
         for path in sorted((ROOT / "templates").rglob("*.html"))
-        for found in re.findall(r'class="[^"]*(?:status|mark)\b[^"]*"', path.read_text())
+        for found in re.findall(r'class="(?:status|mark|card)\b[^"]*"', path.read_text())
         if re.search(r"\{\{[^}]*(?:status|standing)\s*\}\}", found)
-        and "call-status" not in found  # of a tool's call
     ]
     rules = [
         f"{path.name}: {rule}"
@@ -128,15 +130,26 @@ def test_a_state_has_one_look_at_every_place(order_in, state):
             continue
         answer = client.get(place.format(**ids))
         assert answer.status_code == 200, place
-        page = answer.content.decode().partition("<main")[2] or answer.content.decode()
+        page = NO.sub("", answer.content.decode())
+        page = page.partition("<main")[2] or page
         classes = {name for found in re.findall(r'class="([^"]*)"', page) for name in found.split()}
         if found := {name for name in classes if name in RED or OF_ADMIN.fullmatch(name)}:
             red[place] = found
     if state == "failed":
         shown = ("/work-orders/", "/work-orders/{order}/", "/work-orders/{order}/picture")
-        assert {*shown, "/threads/", "/threads/{thread}/"} <= red.keys()
+        admin = ("/admin/runs/run/", "/admin/runs/workorder/", "/admin/checkpoints/checkpoint/")
+        assert {*shown, *admin, "/threads/{thread}/history"} <= red.keys()
     else:
         assert red == {}
+
+
+@pytest.mark.parametrize("state", ["resumed", "completed", "failed", "cancelled", "expired"])
+def test_the_card_of_a_threads_end_is_red_where_it_failed_alone(state):
+    run = SimpleNamespace(status=state, error="What it says.")
+    context = {"thread": Thread(), "run": run, "status": state, "may_resume": True}
+    card = render_to_string("hitl/threads/_thread_status_card.html", context)
+    assert f'class="card ended {states.tone(state)}"' in card
+    assert ("bad" in states.tone(state)) == (state == "failed")
 
 
 def person_who_sees_all(order):
