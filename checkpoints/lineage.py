@@ -11,12 +11,12 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db import connection
 from django.db.models import QuerySet
 
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 
 PAGE = 50
 WINDOW = 1_000
@@ -117,7 +117,7 @@ class Node:
     id: uuid.UUID
     parent_id: uuid.UUID | None
     run_id: uuid.UUID
-    status: str
+    standing: str
     node_id: str
     next_step: str
     loop_num: int
@@ -173,7 +173,7 @@ class Tree:
 
 def branches(thread: Thread, *, before: uuid.UUID | None = None, window: int = WINDOW) -> Tree:
     """The branches among the newest `window` checkpoints of a thread that are older than `before`:
-    one query, without bodies.
+    one query without bodies, and one more where some failed.
     """
     found = Checkpoint.objects.filter(thread=thread.pk)
     if before is not None:
@@ -190,7 +190,18 @@ def branches(thread: Thread, *, before: uuid.UUID | None = None, window: int = W
     )
     rows = [Node(*row) for row in found.order_by("-pk").values_list(*columns)[: window + 1]]
     older = rows[window - 1].id if len(rows) > window else None
-    return Tree(_in_order(_grown(reversed(rows[:window]), thread.head_id)), older)
+    nodes = _standing(rows[:window])
+    return Tree(_in_order(_grown(reversed(nodes), thread.head_id)), older)
+
+
+def _standing(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, with what a failed one says of its end."""
+    failed = [node.id for node in nodes if node.standing == CheckpointStatus.FAILED]
+    said = Checkpoint.objects.only("status", "metadata").in_bulk(failed) if failed else {}
+    return [
+        replace(node, standing=said[node.id].standing) if node.id in said else node
+        for node in nodes
+    ]
 
 
 def _grown(nodes: Iterable[Node], head: uuid.UUID | None) -> list[Branch]:

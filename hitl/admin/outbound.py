@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.base import MOST, ConfirmedAdmin, row
-from checkpoints.admin.columns import display
+from checkpoints.admin.columns import STATES, display
 from checkpoints.database.people import NAME
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending
@@ -63,10 +63,7 @@ class DeliveryAdmin(ConfirmedAdmin):
     def to_whom(self, delivery: Delivery) -> str:
         return delivery.to
 
-    @display(
-        description=gettext_lazy("status"),
-        label={"sent": "success", "dead": "danger", "sending": "info", "queued": "info"},
-    )
+    @display(description=gettext_lazy("status"), label=STATES)
     def state(self, delivery: Delivery) -> str:
         return delivery.status
 

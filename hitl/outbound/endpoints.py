@@ -24,7 +24,7 @@ from hitl.models.outbound import (
 )
 from hitl.outbound import addresses, chat, recipients, signatures
 from runs import keyed
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, in_json
 
 ROTATION = dt.timedelta(hours=24)
 """How long the secret before is signed with too."""
@@ -176,7 +176,9 @@ def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
         raise EndpointInvalid("channel", f"Choose one of {', '.join(known)}.")
     unknown = set(occasions) - set(dict(FOR_ENDPOINTS))
     if unknown:
-        raise EndpointInvalid("occasions", f"There is no occasion {sorted(unknown)[0][:40]!r}.")
+        raise EndpointInvalid(
+            "occasions", f"There is no occasion {in_json(sorted(unknown)[0], 40)}."
+        )
     try:
         match channel:
             case Channel.WEBHOOK:

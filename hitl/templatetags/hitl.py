@@ -20,8 +20,8 @@ from lucide.templatetags.lucide import lucide
 from checkpoints import ids
 from checkpoints.forensics import steps
 from checkpoints.lineage import Branch
-from checkpoints.models import CheckpointStatus
 from checkpoints.text import dates, invisible
+from checkpoints.text.states import state_icon, state_words, tone
 from hitl.decisions.deadlines import changes
 from hitl.http import languages
 from hitl.identity import factors
@@ -36,7 +36,7 @@ from hitl.rendering.patches.reading import ReadPatch
 from hitl.rendering.patches.sheets import PatchSheet
 from hitl.rendering.word_diff import DiffPart
 from hitl.views.cards.lines import verdict
-from hitl.views.cards.orders import order_status, state_words
+from hitl.views.cards.orders import order_status
 from hitl.views.cards.standing import Card
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
@@ -63,6 +63,8 @@ register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
 register.filter(own)
+register.filter(tone)
+register.filter(state_icon)
 
 
 @register.simple_tag
@@ -303,11 +305,6 @@ def brief(shown_id: str) -> str:
 
 
 @register.filter
-def status_words(status: str) -> str:
-    return str(CheckpointStatus(status).label)
-
-
-@register.filter
 def whereabouts(order: WorkOrder) -> str:
     """Where an order stands, or what ended it and where."""
     return phases.whereabouts(order)
@@ -436,9 +433,3 @@ def changed_words(parts: Sequence[DiffPart]) -> SafeString:
     return SafeString(
         "".join(format_html(marks.get(one.kind, "{}"), visible(one.text)) for one in parts)
     )
-
-
-@register.filter
-def colour(status: str, classes: str) -> str:
-    """The class of a status, of `status=class` pairs; "" where it has none."""
-    return dict(pair.split("=") for pair in classes.split()).get(status, "")

@@ -37,6 +37,7 @@ from runs.threads import memory, turns
 from runs.threads import message_queue as lines
 from runs.threads.message_queue import TurnRefused
 from runs.threads.turns import ThreadBusy, Turn
+from runs.workflows.refusals import in_json
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER, text_field
 
@@ -224,7 +225,11 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
         action = WORDS.get(text) or (ANSWER if ANSWER in pause.answers else REVISE)
         if action == REVISE and REVISE not in pause.answers:
             raise AnswerInvalid(
-                {"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]},
+                {
+                    "input": [
+                        f"Only APPROVE or REJECT can be answered here, not {in_json(text, 60)}."
+                    ]
+                },
                 code="unknown_answer",
             )
         # the steps that follow read an answer as any input

@@ -18,10 +18,24 @@ from hitl.rendering.own_words import own
 from hitl.views.common import place_of
 from hitl.views.story import output_of
 from runs.models import Definition, Pause, Run, WorkOrder
-from runs.states import COMPLETED, FAILURE, LIVE, PAUSED, PENDING, RUNNING, STOPS
+from runs.states import (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    FAILED,
+    FAILURE,
+    LIVE,
+    PAUSED,
+    PENDING,
+    RUNNING,
+    STOPS,
+)
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
 
+STOPPED = {FAILED: "failed", CANCELLED: "ended", EXPIRED: "ended"}
+"""How the step looks at which a run ended without its result."""
+PUT_TO_SOMEBODY = {PAUSED, *STOPPED}
 CHILD_OUTPUT = 1_000
 """Characters of a child run's output that its parent's page shows."""
 
@@ -175,12 +189,13 @@ def progress_of(
     left_out: Collection[str] = (),
     failed: str = "",
 ) -> list[dict[str, str]]:
-    """The steps and the pauses between them, each `done`, `now`, `failed`, `todo` or `left`; what
-    is `now` and waits for a worker is `next` too.
+    """The steps and the pauses between them, each `done`, `now`, `failed`, `ended`, `todo` or
+    `left`; what is `now` and waits for a worker is `next` too. Where somebody or a rule ended the
+    work is `ended`.
 
     Args:
-        status: an order's. With `gathers` its child runs work for the current step, and `paused`
-            says that one of them asks.
+        status: an order's `standing`. With `gathers` its child runs work for the current step, and
+            `paused` says that one of them asks.
         phase: of the question that is open, or that the run ended at; None where there is none. A
             question that is not the pause after its step is the step's own, which is not done
             before it is answered.
@@ -195,7 +210,7 @@ def progress_of(
         is_done = (
             here
             and not gathers
-            and (stopped or (status in {"paused", "failed"} and sequence.asks_after(step, phase)))
+            and (stopped or (status in PUT_TO_SOMEBODY and sequence.asks_after(step, phase)))
         )
         if here:
             state = "todo"
@@ -204,7 +219,7 @@ def progress_of(
         past = {"title": own(step["title"]), "state": state}
         if step["name"] == failed and state == "done":
             past |= {"state": "failed", "past": "yes"}
-        at = "failed" if status == "failed" else "now"
+        at = STOPPED.get(status, "now")
         more = (
             {"person": "yes"}
             if status == "paused"

@@ -39,6 +39,7 @@ from runs.urgency import Urgency
 from runs.workflows import attachments, registry, schemas, sequence
 from runs.workflows.base import DeliveryPolicy
 from runs.workflows.base.typed import faults
+from runs.workflows.refusals import in_json
 
 LONGEST_TITLE, LONGEST_ABOUT = 120, 60
 """Characters of a title that is made of a request, and of what it takes from an input."""
@@ -299,7 +300,7 @@ def _create(
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in sequence.stops(definition.steps):
             raise InputInvalid(
-                {"interrupt": [f"The template has no step {name[:100]!r} to stop at."]}
+                {"interrupt": [f"The template has no step {in_json(name, 100)} to stop at."]}
             )
     files = {
         name: input[name] for name in attachments.names_in(template.input_schema) if name in input

@@ -86,6 +86,7 @@ def card_of(
     form = (form if same else None) or NOTHING_TYPED
     inputs = inputs if same else None
     form.look_at(inputs)
+    told = [*(inputs.problems_told if inputs is not None else []), *form.told]
     if standing is None or standing.pause != pause:
         standing = cards.of(pause, by, takes_part=not observer)
     return {
@@ -100,6 +101,7 @@ def card_of(
         "planned": revisions.planned(pause),
         "inputs": inputs or form_of(standing.asked, known=standing.known),
         "problem": problem or damage or gone,
+        "told": told,
         "patch": patch,
         "own_steps": _own_steps(pause),
         "others": [

@@ -231,7 +231,7 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
     return family.progress_of(
         order.definition,
         order.current_step,
-        order.status,
+        order.standing,
         phases.asked(order),
         gathers=order.gathering,
         left_out=family.left_out_of(order),
