@@ -50,13 +50,13 @@ def line(client, path: str, words: str) -> str:
 
 @pytest.fixture
 def asks(order_that):
-    """`asks(title, request, content=…)`: an order that waits for an approval of that report."""
+    """`asks(name, request, content=…)`: an order that waits for an approval of that report."""
 
-    def make(title="", request="", **report):
+    def make(name="", request="", **report):
         return drive(
             order_that(
                 lambda state, context: Go(report=Report(**report)),
-                order={"title": title, "request": request},
+                order={"title": name, "request": request},
                 pause_after=True,
                 pause_phase="awaiting_anything",
             )
