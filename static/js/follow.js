@@ -126,7 +126,7 @@ async function refresh() {
       const fresh = response.ok ? read(await response.text()) : null;
       if (page !== root) return;
       close(!fresh);
-      if (fresh) show(fresh);
+      if (fresh && !isOlder(fresh)) show(fresh);
       if (fresh && !brought && Number(fresh.dataset.seq) < stream?.cursor) refreshSoon(); // others were shown it a moment before
     }
   } catch { /* the connection's state says it; the next event or poll tries again */ } finally {
@@ -134,6 +134,9 @@ async function refresh() {
     if (again) { again = false; refreshSoon(); }
   }
 }
+
+/** Whether a page was made before the one that is shown: a request may overtake another. */
+const isOlder = (fresh) => Number(fresh.dataset.seq) < Number(root.dataset.seq);
 
 /** What a person may no longer see, or asks for without being logged in, is not answered here. What was typed can still be copied. */
 function close(lost) {
@@ -186,7 +189,7 @@ function onWork(html) {
   if (html === "") return;
   const fresh = html === null ? null : read(html);
   if (!fresh || root.querySelector("[data-pause]")) { refreshSoon(); return; }
-  if (Number(fresh.dataset.seq) < Number(root.dataset.seq)) return; // an answer of one's own showed more
+  if (isOlder(fresh)) return; // an answer of one's own showed more
   for (const field of fresh.querySelectorAll("[name=csrfmiddlewaretoken]")) field.value = csrf();
   show(fresh);
 }
@@ -247,7 +250,8 @@ function showAnswer(html, submitter) {
   if (!fresh) return false;
   root.querySelector("[data-problem]")?.remove();
   const problem = fresh.querySelector("[data-problem]");
-  show(fresh);
+  if (isOlder(fresh)) refreshSoon();
+  if (problem || !isOlder(fresh)) show(fresh);
   const ground = root.querySelector('[data-live="card"]');
   if (problem) ground.before(problem);
   const line = tellNotices(html);
