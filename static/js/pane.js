@@ -4,6 +4,7 @@
  */
 
 import * as follow from "./follow.js";
+import { settle } from "./card.js";
 import { gettext } from "./language.js";
 import { announce } from "./page.js";
 import { isGone, move } from "./rows.js";
@@ -17,6 +18,7 @@ const pane = document.querySelector("[data-pane]"), place = pane?.querySelector(
 const known = new Map();
 /** @type {Map<string, Promise<unknown>>} Pages that are on their way before somebody asks for them. */
 const coming = new Map();
+const nothing = [...place?.childNodes ?? []];
 let open = "", asked = 0, movedAt = -QUICK, step = 1;
 
 const isOn = () => pane !== null && WIDE.matches;
@@ -72,6 +74,7 @@ async function show(row, reads = false) {
   pane.scrollTop = 0;
   if (!found) { announce(place.textContent); return false; }
   follow.open(found.root, { whole: false });
+  settle(found.root);
   if (found.news) follow.show(found.news);
   tell(/** @type {any} */ (place));
   if (reads) read();
@@ -113,6 +116,23 @@ function fetchSoon() {
   }, QUICK);
 }
 
+/** On a window that is narrow by now a question is a page of its own: none is followed, and answered by a key, that nobody sees. Where it widens again, the question is back. */
+function fit() {
+  const row = rowOf(open || history.state?.open || "");
+  if (isOn()) { if (row && !open) show(row); return; }
+  if (!open) return;
+  if (isSending()) { setTimeout(fit, QUICK); return; }
+  const wasInside = pane.contains(document.activeElement);
+  follow.leave();
+  place.replaceChildren(...nothing);
+  pane.removeAttribute("aria-busy");
+  [open, asked, place.inert] = ["", asked + 1, false];
+  mark();
+  if (!wasInside || !row) return;
+  row.querySelector(".main-link").focus();
+  announce(gettext("The window is narrow now: open the question from its row. What you typed is kept."));
+}
+
 /** To the question before or after, without an answer; at the end of the page to where the list goes on. */
 function go(by) {
   step = by;
@@ -124,11 +144,11 @@ function go(by) {
 
 /** After an answer: what came of it stands above the next question, with the way to it and back. */
 function goOn(id) {
-  if (!isOn() || id !== open) return;
+  if (!isOn()) return;
   const [line] = pane.querySelectorAll("[data-notices] .notice"), undo = place.querySelector("[data-undo] form");
   const still = place.querySelector(`[data-pause="${CSS.escape(id)}"] [data-approve]:enabled`);
   if (still || place.querySelector("[data-unsent]:not([hidden])")) return; // another vote of one's own is asked, or words are left
-  const rows = [...document.querySelectorAll("[data-row]")], at = rows.findIndex((row) => row.dataset.row === id);
+  const rows = [...document.querySelectorAll("[data-row]")], at = rows.indexOf(rowOf(open)); // which is that of an earlier revision, where the question came anew
   const next = [...rows.slice(at + 1), ...rows.slice(0, Math.max(at, 0)).reverse()].find((row) => !isGone(row));
   const link = Object.assign(document.createElement("a"), { href: pane.querySelector("[data-whole]").href, textContent: gettext("Look at it") });
   if (next) line?.append(" ", link, ...(undo ? [undo.cloneNode(true)] : []));
@@ -154,7 +174,8 @@ if (pane) {
     step = rows.indexOf(row) < rows.indexOf(rowOf(open)) ? -1 : 1;
     show(row, detail);
   });
-  document.addEventListener("decided", ({ detail }) => setTimeout(() => goOn(detail.pause)));
+  document.addEventListener("decided", ({ detail: { pause, beside } }) => beside && setTimeout(() => goOn(pause)));
+  WIDE.addEventListener("change", fit);
   document.addEventListener("listed", mark);
   for (const [name, by] of /** @type {[string, number][]} */ ([["previous", -1], ["next", 1]])) pane.querySelector(`[data-${name}]`).addEventListener("click", () => go(by));
   addEventListener("hashchange", remember); // a link within the question

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import SlowStack, standing_alone, until
 from tests.stories.browser import probing
-from tests.stories.browser.devices import PHONE
+from tests.stories.browser.devices import PHONE, beside, row
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -34,6 +34,9 @@ text = {"type": "string"}
 asked = {"type": "object", "required": ["surname"], "properties": {
     "surname": text, "born": {**text, "format": "date"}, "many": {"type": "integer"}, "sure": {"type": "boolean"},
     "colour": {**text, "enum": ["red", "green", "blue", "black", "white", "pink"]}, "about": {**text, "maxLength": 5000}}}
+from runs.workflows import attachments
+files = {"type": "object", "required": ["scan"], "properties": {"scan": attachments.schema_of("Scan", path=False), "about": text}}
+definitions.edit_step_template("slow-ticked", title="Write a note", function="slow.ticked", config={"parts": 1})
 later = [{"name": "later", "label": "Ask me next week", "to": "execute"}]
 stage = {"reviewers": {"users": ["ana", "ben"]}}
 for slug, more in {
@@ -42,6 +45,8 @@ for slug, more in {
     "reasons": {"choices": later, "review": {"reason_required": ["later", "approve"]}},
     "data": {"required_inputs": asked},
     "data-ways": {"required_inputs": asked, "choices": later},
+    "files": {"required_inputs": files},
+    "ticks": {"step_template_slug": "slow-ticked"},
     "patch": {"step_template_slug": "slow-patch"},
     "brief": {"step_template_slug": "slow-brief"},
     "stages": {"review": {"stages": [{**stage, "name": "legal"}, {**stage, "name": "money"}]}},
@@ -59,6 +64,9 @@ KINDS: dict[str, dict[str, str]] = {
     "reasons": {"wish": "revise"},
     "data": {"wish": "revise", "input.": "approve"},
     "data-ways": {"wish": "revise"},
+    "files": {"wish": "revise", "input.": "approve"},
+    "ticks": {"wish": "revise"},
+    "second look": {"wish": "revise"},
     "patch": {"wish": "revise"},
     "stages": {"wish": "revise"},
     "high": {"wish": "revise"},
@@ -91,6 +99,8 @@ def ask(alone: SlowStack) -> Ask:
         token = TOKENS["ana"]
         if kind == "chat":
             return chat(alone)
+        if kind == "second look":
+            return asked_again(alone, make("edited"))
         order = {"template": f"keys-{kind}", "team": "platform"}
         status, order = alone.call("POST", "/api/v1/work-orders", order, token=token)
         assert status == 201, order
@@ -99,6 +109,15 @@ def ask(alone: SlowStack) -> Ask:
         return {"order": order["id"], "path": f"/work-orders/{order['id']}/", **found}
 
     return make
+
+
+def asked_again(stack: SlowStack, asked: dict[str, Any]) -> dict[str, Any]:
+    """The question once it was sent back: with what changed, in tabs."""
+    body, token = {"decision": "revise", "feedback": "Shorter."}, TOKENS["ana"]
+    place = f"/api/v1/pauses/{asked['id']}/decisions"
+    assert stack.call("POST", place, body, token=token)[0] == 201
+    anew = stack.paused(asked["order"], token, "awaiting_plan_approval", revision=2)
+    return {**asked, **anew}
 
 
 def chat(stack: SlowStack) -> dict[str, Any]:
@@ -160,6 +179,21 @@ def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(op
     keys = probing.keys_of(page)
     assert probing.Pressing(watch, "/", "body", {}).all(keys) > 300
     assert probing.type_into_all(watch, "/", "body") >= 1
+    watch.nothing_comes()
+
+
+@pytest.mark.parametrize("kind", ["reasons", "patch", "ticks"])
+def test_no_key_at_no_place_beside_the_list_answers_but_the_control_that_says_so(
+    open_page, ask, kind
+):
+    """The same of a question beside the only row of its list, so that it stays."""
+    asked = ask(kind)
+    page = open_page("ana", "/", cut=True, **DESKTOP)
+    watch = probing.Watch(page)
+    path, row_of_it = f"/?q={asked['order']}", f"[data-row={asked['id']}] .main-link"
+    pressing = probing.Pressing(watch, path, "[data-pane]", KINDS[kind], opens=row_of_it)
+    assert pressing.all(probing.keys_of(page)) > 300
+    assert probing.type_into_all(watch, path, "[data-pane]", opens=row_of_it) >= 1
     watch.nothing_comes()
 
 
@@ -279,8 +313,8 @@ def test_a_row_waits_two_seconds_too_and_is_taken_back_by_escape(stack, open_pag
     first, second = ask("brief"), ask("brief")
     page = open_page("ana", "/", **DESKTOP)
     expect(page.locator(".live")).to_contain_text("Live")
-    rows = [page.locator(f"[data-row={one['id']}]") for one in (first, second)]
-    rows[0].locator(".main-link").focus()
+    lines = [row(page, one) for one in (first, second)]
+    lines[0].locator(".main-link").focus()
     page.keyboard.press("a")
     expect(page.locator(WILL)).to_contain_text("sent in 2 s")
     shot(page, "keys-will-inbox")
@@ -288,11 +322,11 @@ def test_a_row_waits_two_seconds_too_and_is_taken_back_by_escape(stack, open_pag
     expect(page.locator(WILL)).to_have_text(TAKEN)
     page.wait_for_timeout(2_200)
     assert not decided(stack, first)
-    for row in rows:
-        row.locator(".main-link").focus()
+    for line in lines:
+        line.locator(".main-link").focus()
         page.keyboard.press("a")
-    for row in rows:
-        expect(row).to_have_class(re.compile("gone"))
+    for line in lines:
+        expect(line).to_have_class(re.compile("gone"))
     assert [decided(stack, one) for one in (first, second)] == ["approve", "approve"]
 
 
@@ -342,14 +376,6 @@ def test_an_opened_comment_and_the_line_of_a_key_can_be_seen(open_page, ask, opt
     field, bar = page.locator("#comment").bounding_box(), page.locator(".bar").bounding_box()
     assert field and bar and field["y"] + field["height"] <= bar["y"] + 1
     shot(page, f"keys-comment-{scheme}")
-
-
-def row(page: Page, asked: dict[str, Any]):
-    return page.locator(f"[data-row={asked['id']}]")
-
-
-def beside(page: Page, asked: dict[str, Any]):
-    return page.locator(f"[data-pane] [data-pause={asked['id']}]")
 
 
 def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
