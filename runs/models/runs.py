@@ -343,6 +343,9 @@ class Run(ids.HasShownId, models.Model):
     suspend_by = models.CharField(
         max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary."
     )
+    suspend_because = SealedTextField(
+        default="", db_default="", blank=True, help_text="Why, where `suspend_by` names somebody."
+    )
     held_because = models.TextField(
         blank=True,
         default="",

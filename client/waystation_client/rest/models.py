@@ -1400,6 +1400,10 @@ class Success(TypedDict):
     success: bool
 
 
+class SuspendIn(TypedDict):
+    reason: NotRequired[str]
+
+
 class TakeOverIn(TypedDict):
     version: int
 
