@@ -300,8 +300,6 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     }
 
 
-def suspended_by(runs: Iterable[Run]) -> str:
-    """Who wants the runs at work to stop at their next step boundary."""
-    return next(
-        (run.suspend_by for run in runs if run.suspend_by and run.status in {PENDING, RUNNING}), ""
-    )
+def suspending(runs: Iterable[Run]) -> Run | None:
+    """The first of the runs at work that somebody wants to stop at its next step boundary."""
+    return next((run for run in runs if run.suspend_by and run.status in {PENDING, RUNNING}), None)

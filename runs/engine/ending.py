@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import F, Q, Subquery, Value
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import Case, F, Q, Subquery, When
 
 from checkpoints import store
 from checkpoints.database import clock
@@ -85,21 +84,23 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
     if failed and not run.optional:
         moved = waiting.move({PAUSED}, PENDING, awaited=0, **on)
     # the row is ours now: nobody else counts meanwhile
-    elif waiting.update(awaited=F("awaited") - 1, suspend_by=_wish(run)):
+    elif waiting.update(
+        awaited=F("awaited") - 1,
+        suspend_by=_wish(run, "suspend_by"),
+        suspend_because=_wish(run, "suspend_because"),
+    ):
         moved = Run.objects.filter(pk=run.parent_id, awaited=0).move({PAUSED}, PENDING, **on)
     else:  # it has ended, or goes on already
         moved = 0
     return [(run.parent_id, DEFAULT_QUEUE)] if moved else []
 
 
-def _wish(run: Run) -> Coalesce:
-    """Who wants a run that ends now, or its parent, to stop at the next step boundary: that is the
-    parent's.
+def _wish(run: Run, column: str) -> Case:
+    """Who wants a run that ends now, or its parent, to stop at the next step boundary, and why:
+    that is the parent's.
     """
-    return Coalesce(
-        NullIf(F("suspend_by"), Value("")),
-        Subquery(Run.objects.filter(pk=run.pk).values("suspend_by")),
-    )
+    own = Subquery(Run.objects.filter(pk=run.pk).values(column))
+    return Case(When(suspend_by="", then=own), default=F(column))
 
 
 def note_on_parent(

@@ -34,6 +34,9 @@ from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
 Person = AbstractBaseUser | AnonymousUser
+END_UNTOLD = Q(end_told=False, status__in=sorted(states.ENDED), parent=None, imported_at=None) & Q(
+    work_order__isnull=False
+)
 
 
 class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
@@ -267,6 +270,10 @@ class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: Person) -> RunQuerySet:
         return self.filter(thread__in=Thread.objects.visible_to(user))
 
+    def ends_untold(self) -> RunQuerySet:
+        """Runs of orders that ended, of which nobody has been planned to be told."""
+        return self.filter(END_UNTOLD)
+
     def overdue(self, *, before: dt.datetime | clock.FromNow) -> RunQuerySet:
         """Runs that should have been picked up before then: their message was lost."""
         return self.filter(status=RunStatus.PENDING, due_at__lt=before)
@@ -342,6 +349,14 @@ class Run(ids.HasShownId, models.Model):
     )
     suspend_by = models.CharField(
         max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary."
+    )
+    suspend_because = SealedTextField(
+        default="", db_default="", blank=True, help_text="Why, where `suspend_by` names somebody."
+    )
+    end_told = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether those who are told of an order's end were planned to be told of it.",
     )
     held_because = models.TextField(
         blank=True,
@@ -446,6 +461,7 @@ class Run(ids.HasShownId, models.Model):
                 name="run_by_start",
             ),
         ]
+        indexes += [models.Index(fields=["id"], condition=END_UNTOLD, name="run_end_untold")]
         permissions = [("step_around_review", "Can bypass a review")]
 
     def __str__(self) -> str:

@@ -188,8 +188,9 @@ def _parts_of(
         if run is not None and order.standing == FAILED
         else None,
         "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
-        "may_suspend": not observer and order.status in {"pending", "running"},
-        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "may_suspend": order.status in {"pending", "running"}
+        and (not observer or visibility.may_suspend(run, by=by)),
+        "suspending": family.suspending([run, *below] if run else []),
         "may_retry": not observer and run is not None and run.may_be_taken_up,
         "may_prioritise": priorities.may_change(order, by),
         "may_ask_again": not observer and resubmit.may_ask_again(order),

@@ -257,7 +257,8 @@ def page_of(
         "offer": _offer(state, run),
         "may_resume": not observer and run is not None and run.may_be_taken_up,
         "may_cancel": not observer and alive and not own,
-        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "may_suspend": alive and not own and (not observer or visibility.may_suspend(run, by=by)),
+        "suspending": family.suspending([run, *below] if run else []),
         "seq": latest.last_seq,
         "saved": _saved(run),
     }
