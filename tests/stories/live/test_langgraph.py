@@ -19,7 +19,7 @@ from langgraph_sdk.errors import APIStatusError
 
 from checkpoints import ids
 from tests.databases.copies import TOKENS
-from tests.extensions.langgraph.released import HELD, INSTALLED, RELEASES, of_one
+from tests.extensions.langgraph.released.versions import HELD, INSTALLED, RELEASES, of_one
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
 

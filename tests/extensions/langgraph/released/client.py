@@ -1,5 +1,5 @@
 """What a page's server does with LangGraph's client for Python, in the words that all its released
-versions have: `python released_client.py URL TOKEN` says what held, word by word.
+versions have: `python client.py URL TOKEN` says what held, word by word.
 """
 
 from __future__ import annotations

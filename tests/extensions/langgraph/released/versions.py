@@ -44,12 +44,12 @@ def of_one(folder: Path, language: str, release: str, where: list[str]) -> dict[
 
 def python(folder: Path, release: str) -> list[str]:
     if release == INSTALLED:
-        return [sys.executable, str(Path(__file__).with_name("released_client.py"))]
+        return [sys.executable, str(Path(__file__).with_name("client.py"))]
     uv = Path(sys.executable).with_name("uv")
     package = f"langgraph-sdk=={release}"
     words = [uv, "pip", "install", "--quiet", "--no-deps", "--target", folder, package]
     subprocess.run(words, check=True, timeout=120)
-    return [sys.executable, str(Path(__file__).with_name("released_client.py"))]
+    return [sys.executable, str(Path(__file__).with_name("client.py"))]
 
 
 def node(folder: Path, release: str) -> list[str]:
