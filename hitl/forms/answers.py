@@ -129,7 +129,9 @@ class DecisionForm(forms.Form):
             "wish": ("feedback", gettext("Feedback for the revision")),
         }
         return [
-            Fault(*controls[name], text) for name in controls for text in self.errors.get(name, [])
+            Fault(*controls[name], str(text))
+            for name in controls
+            for text in self.errors.get(name, [])
         ]
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> None:

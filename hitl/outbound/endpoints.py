@@ -97,8 +97,8 @@ def _mail_of_ends(by: User, occasions: Sequence[str], templates: Sequence[str]) 
         )
     _check_templates(templates)
     chosen = {"occasions": list(occasions), "templates": list(templates)}
-    own = {"owner": by, "channel": Channel.EMAIL}
-    return Endpoint.objects.update_or_create(**own, defaults=chosen)[0]
+    mail = Channel.EMAIL
+    return Endpoint.objects.update_or_create(owner=by, channel=mail, defaults=chosen)[0]
 
 
 def tell_of_questions_alone(user: User) -> None:

@@ -33,7 +33,7 @@ from runs.states import (
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
 
-STOPPED = {FAILED: "failed", CANCELLED: "ended", EXPIRED: "ended"}
+STOPPED: Mapping[str, str] = {FAILED: "failed", CANCELLED: "ended", EXPIRED: "ended"}
 """How the step looks at which a run ended without its result."""
 PUT_TO_SOMEBODY = {PAUSED, *STOPPED}
 CHILD_OUTPUT = 1_000

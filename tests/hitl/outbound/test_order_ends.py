@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core import mail
 from rest_framework.test import APIClient
 
-from hitl.decisions import services
+from hitl.decisions import notifications, services
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.models.outbound import ORDER_ENDS, Delivery, Endpoint
@@ -189,13 +189,13 @@ def test_with_encryption_at_rest_it_tells_no_content(make_order, ana, receiver):
 def test_one_that_cannot_be_planned_holds_up_no_other(make_order, ana, monkeypatch):
     hook(ana, "order_completed")
     orders = [drive(make_order("writing-quick")) for _ in range(2)]
-    write = order_ends.notifications.write
+    write = notifications.write
 
     def broken(rows):
         found = list(rows)
         return 1 / 0 if found[0].run == orders[0].latest_run else write(found)
 
-    monkeypatch.setattr(order_ends.notifications, "write", broken)
+    monkeypatch.setattr(notifications, "write", broken)
     order_ends.announce()
     assert [row.run for row in Delivery.objects.filter(run__isnull=False)] == [orders[1].latest_run]
     monkeypatch.undo()

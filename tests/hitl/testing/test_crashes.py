@@ -5,6 +5,7 @@ line, and lets good workflows pass.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import inspect
 import re
 import subprocess
@@ -207,11 +208,9 @@ def test_a_fake_that_remembers_is_told_by_the_run_that_it_spoils():
     def asks_until_told(state, context):
         street = {"street": {"type": "string"}}
         needs = {"type": "object", "properties": street, "required": ["street"]}
-        words = {"blocking_reason": "address", "question": "Where to?"}
-        if not told_of and (
-            question := wait_for_input(state, context, required_inputs=needs, **words)
-        ):
-            return question
+        wanted = functools.partial(wait_for_input, blocking_reason="address", question="Where to?")
+        if not told_of and (asked := wanted(state, context, required_inputs=needs)):
+            return asked
         told_of.append("the street")
         return Done()
 

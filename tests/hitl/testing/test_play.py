@@ -31,6 +31,7 @@ from runs.agents.model.scripted import Wanted
 from runs.engine.context import streaming
 from runs.services import InputInvalid
 from runs.workflows import Done, Go, Report, Sleep, step, timing, use, workflow
+from runs.workflows.reviews.review import Review
 from tests.databases.copies import ROOT
 from tests.hitl.testing import shop
 from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
@@ -361,7 +362,7 @@ def end(state, context):
 
 
 OUTSIDE = "billing@supplier.example"
-RULES = {
+RULES: Review = {
     "reviewers": {"users": ["cleo"]},
     "external": [OUTSIDE],
     "link_answers": True,
@@ -375,8 +376,9 @@ AGREED = workflow(
 @pytest.mark.parametrize(("day", "hours"), [((3, 27), 24), ((3, 28), 23), ((10, 31), 25)])
 def test_the_clock_of_a_test_is_set_to_a_day_whose_hours_are_not_24(day, hours):
     steps = [use(until_midnight), use(end)]
-    begins = dt.datetime(2027, *day, tzinfo=BERLIN)
+    begins = dt.datetime(2027, day[0], day[1], tzinfo=BERLIN)
     run = play(workflow("night", title="Night", steps=steps), at=begins)
+    assert run.wakes_at is not None
     assert run.wakes_at - begins.astimezone(dt.UTC) == dt.timedelta(hours=hours)
     run.advance(until=begins + dt.timedelta(days=1, minutes=-1))
     assert run.status == "pending"

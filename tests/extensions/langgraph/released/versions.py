@@ -38,8 +38,8 @@ def of_one(folder: Path, language: str, release: str, where: list[str]) -> dict[
         )
     except subprocess.SubprocessError as error:
         return {"held": [], "error": str(error)}
-    error = done.stderr.strip().splitlines()[-1:] if done.returncode else []
-    return {"held": done.stdout.split(), **({"error": error[0][:300]} if error else {})}
+    last = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    return {"held": done.stdout.split(), **({"error": last[0][:300]} if last else {})}
 
 
 def python(folder: Path, release: str) -> list[str]:
@@ -47,7 +47,7 @@ def python(folder: Path, release: str) -> list[str]:
         return [sys.executable, str(Path(__file__).with_name("client.py"))]
     uv = Path(sys.executable).with_name("uv")
     package = f"langgraph-sdk=={release}"
-    words = [uv, "pip", "install", "--quiet", "--no-deps", "--target", folder, package]
+    words = [f"{uv}", "pip", "install", "--quiet", "--no-deps", "--target", f"{folder}", package]
     subprocess.run(words, check=True, timeout=120)
     return [sys.executable, str(Path(__file__).with_name("client.py"))]
 
