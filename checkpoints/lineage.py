@@ -117,11 +117,17 @@ class Node:
     id: uuid.UUID
     parent_id: uuid.UUID | None
     run_id: uuid.UUID
-    standing: str
+    status: str
     node_id: str
     next_step: str
     loop_num: int
     created_at: dt.datetime
+    ended: str = ""
+    """How it ended, where that is not its status: `Checkpoint.standing`."""
+
+    @property
+    def standing(self) -> str:
+        return self.ended or self.status
 
 
 @dataclass(slots=True)
@@ -196,11 +202,10 @@ def branches(thread: Thread, *, before: uuid.UUID | None = None, window: int = W
 
 def _standing(nodes: Sequence[Node]) -> list[Node]:
     """The nodes, with what a failed one says of its end."""
-    failed = [node.id for node in nodes if node.standing == CheckpointStatus.FAILED]
+    failed = [node.id for node in nodes if node.status == CheckpointStatus.FAILED]
     said = Checkpoint.objects.only("status", "metadata").in_bulk(failed) if failed else {}
     return [
-        replace(node, standing=said[node.id].standing) if node.id in said else node
-        for node in nodes
+        replace(node, ended=said[node.id].standing) if node.id in said else node for node in nodes
     ]
 
 

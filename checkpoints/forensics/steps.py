@@ -141,7 +141,7 @@ def outline(branch: Branch) -> list[Item]:
     items: list[Item] = []
     for index, node in enumerate(branch.nodes):
         at_end = index < ENDS_SHOWN or index >= len(branch.nodes) - ENDS_SHOWN
-        if at_end or node.id in forks or (node.standing != "active" and len(items) < STEP_EVENTS):
+        if at_end or node.id in forks or (node.status != "active" and len(items) < STEP_EVENTS):
             items.append(Item(node, forks.get(node.id, ())))
         elif items and items[-1].node is None:
             items[-1] = Item(None, passed=items[-1].passed + 1)
