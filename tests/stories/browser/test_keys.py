@@ -425,7 +425,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     assert not decided(stack, second) and not decided(stack, third)
 
     page.keyboard.press("k")
-    total = page.locator("[data-pill]")
+    pill = page.locator("[data-pill] button")
     expect(beside(page, second)).to_be_visible()
     beside(page, second).locator("[data-approve]").click()
     expect(beside(page, third)).to_be_visible()
@@ -436,7 +436,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     expect(notice.get_by_role("link", name="Look at it")).to_have_attribute(
         "href", re.compile(second["path"])
     )
-    expect(total).to_be_hidden()
+    expect(pill).to_be_hidden()
     assert decided(stack, second) == "approve" and not decided(stack, third)
     page.keyboard.press("j")
     expect(beside(page, fourth)).to_be_visible()
@@ -448,7 +448,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     page.wait_for_url(re.compile(r"\?list=sort%3Doldest"))
     page.go_back()
     expect(beside(page, fourth)).to_be_visible()
-    expect(total).to_be_hidden()
+    expect(pill).to_be_hidden()
     page.set_viewport_size({"width": 1920, "height": 1080})
     page.emulate_media(color_scheme="dark")
     shot(page, "inbox-pane-wide-dark")
