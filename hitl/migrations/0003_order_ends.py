@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('hitl', '0002_channels_by_registry'),
-        ('runs', '0006_suspended_and_ended'),
+        ('runs', '0007_suspended_and_ended'),
     ]
 
     operations = [

@@ -49,7 +49,7 @@ from runs.engine.recovery import lost_runs
 from runs.engine.workers import lease
 from runs.models import Credential, Pause, Run, WorkOrder
 from runs.models.templates import _definition
-from runs.states import PENDING, RUNNING
+from runs.states import PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
 from runs.workflows.base import StepFailed
 
@@ -289,10 +289,11 @@ class Engine:
         fired = Pause.objects.due(now=now).exists() and outcomes.fire_due(now=now)
         pending = Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk")
         due = dict(pending.values_list("pk", "epoch"))
-        for key in due:
+        gathering = list(Run.objects.gathers_due(now=now).values_list("pk", flat=True))
+        for key in [*due, *gathering]:
             advance(key, budget=BUDGET)
         after = dict(Run.objects.filter(pk__in=list(due)).values_list("pk", "epoch")) if due else {}
-        return bool(back) or bool(fired) or due != after
+        return bool(back) or bool(fired) or bool(gathering) or due != after
 
     def lose_workers(self) -> None:
         """Let the leases run out of whoever works: their workers are dead."""
@@ -349,6 +350,9 @@ class Engine:
             times = [
                 *Run.objects.filter(status=PENDING, due_at__gt=now).values_list(
                     "due_at", flat=True
+                ),
+                *Run.objects.filter(status=PAUSED, gather_due_at__gt=now).values_list(
+                    "gather_due_at", flat=True
                 ),
                 *Pause.objects.open().filter(next_at__gt=now).values_list("next_at", flat=True),
             ]

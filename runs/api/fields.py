@@ -157,8 +157,18 @@ def _read(kind: Any, field: Any) -> Read:
     return moment if is_moment else quickly
 
 
+class ChildCountsOut(serializers.Serializer[Any]):
+    """How the child runs of a run's last gather stand."""
+
+    total = serializers.IntegerField()
+    queued = serializers.IntegerField(help_text="Not started yet.")
+    live = serializers.IntegerField(help_text="Started and not ended.")
+    ended = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="Of those that ended: did not complete.")
+
+
 class ProgressOut(serializers.Serializer[Any]):
-    """How far a step is, by its own words."""
+    """How far a step is, by its own words, or how many of a run's child runs have ended."""
 
     done = serializers.FloatField()
     of = serializers.FloatField(allow_null=True, help_text="null where nobody knows.")

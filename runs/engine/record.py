@@ -409,6 +409,7 @@ def _end(
     held.progress.wake_later(
         ending.undisturbed(lambda: _end_in_family(held, fields, facts, checkpoint, words))
     )
+    held.progress.end()
     return None
 
 

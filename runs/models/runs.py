@@ -24,6 +24,7 @@ from checkpoints.models.fields import MadeAtField, SealedTextField
 from checkpoints.text import invisible
 from runs import states
 from runs.models.frequency import Frequency
+from runs.models.gathers import GathersChildren
 from runs.models.priority import bounded, priority_field
 from runs.models.templates import (
     Definition,
@@ -274,12 +275,16 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs of orders that ended, of which nobody has been planned to be told."""
         return self.filter(END_UNTOLD)
 
+    def gathers_due(self, *, now: dt.datetime | clock.FromNow) -> RunQuerySet:
+        """Runs of which more child runs may be started."""
+        return self.filter(status=RunStatus.PAUSED, gather_due_at__lte=now)
+
     def overdue(self, *, before: dt.datetime | clock.FromNow) -> RunQuerySet:
         """Runs that should have been picked up before then: their message was lost."""
         return self.filter(status=RunStatus.PENDING, due_at__lt=before)
 
 
-class Run(ids.HasShownId, models.Model):
+class Run(ids.HasShownId, GathersChildren):
     """One attempt to carry a thread from its latest checkpoint to an end."""
 
     PREFIX = "run"
@@ -306,10 +311,6 @@ class Run(ids.HasShownId, models.Model):
         default=False, help_text="Its parent goes on without it where it fails."
     )
     depth = models.PositiveSmallIntegerField(default=0, help_text="How many parents are above it.")
-    awaited = models.PositiveIntegerField(
-        default=0,
-        help_text="Child runs that it waits for; 0 where it waits for a person or not at all.",
-    )
     queue = models.CharField(
         max_length=40,
         default=sequence.DEFAULT_QUEUE,
@@ -449,6 +450,12 @@ class Run(ids.HasShownId, models.Model):
                 condition=Q(status=RunStatus.RUNNING),
                 name="run_running_by_lease",
             ),
+            # sweep: child runs that may be started
+            models.Index(
+                fields=["gather_due_at"],
+                condition=Q(gather_due_at__isnull=False),
+                name="run_by_gather_due",
+            ),
             # a thread's attempts, newest first
             models.Index(fields=["thread", "-id"], name="run_by_thread"),
             models.Index(
@@ -474,10 +481,12 @@ class Run(ids.HasShownId, models.Model):
 
     @property
     def progress_now(self) -> Mapping[str, Any] | None:
-        """How far its step says it is: done, of (None where nobody knows) and unit; None where it
-        says nothing.
+        """How far its step says it is, or how many of its child runs have ended: done, of (None
+        where nobody knows) and unit; None where it says nothing.
         """
         said: Mapping[str, Any] | None = self.progress
+        if self.awaited:
+            return self.gathering_now
         if not said or self.status != RunStatus.RUNNING or said["epoch"] != self.epoch:
             return None
         return {name: said[name] for name in ("done", "of", "unit")}

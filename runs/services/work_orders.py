@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 
 from checkpoints.database.people import User
@@ -30,6 +30,7 @@ from runs.models import Definition, Repository, Run, Template, WorkOrder
 from runs.models.priority import HIGHEST, LOWEST, NORMAL
 from runs.services import uploads
 from runs.states import (
+    PAUSED,
     PENDING,
     RUNNING,
     RunEnded,
@@ -370,7 +371,8 @@ def suspend_run(run: Run, *, by: User, reason: str = "") -> None:
 def _suspend(wanted: QuerySet[Run], by: User, reason: str, what: str) -> None:
     name = by.get_full_name() or by.get_username()
     wish = {"suspend_by": name[:150], "suspend_because": " ".join(reason.split())}
-    if not wanted.filter(status__in=[PENDING, RUNNING]).update(**wish):
+    works = Q(status__in=[PENDING, RUNNING]) | Q(status=PAUSED, gather_queued__gt=0)
+    if not wanted.filter(works).update(**wish):
         raise RunEnded(
             gettext("%(what)s does not work at the moment, so there is nothing to suspend.")
             % {"what": what}

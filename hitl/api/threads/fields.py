@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.threads.messages import MessageOutcome
-from runs.api.fields import OptionalText, ProgressOut, TellsQuickly, TextOrNull
+from runs.api.fields import ChildCountsOut, OptionalText, ProgressOut, TellsQuickly, TextOrNull
 from runs.models import Pause, QueuedTurn, Run
 from runs.services import is_imported
 from runs.states import RunStatus
@@ -127,6 +127,11 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
     retry_of = serializers.SerializerMethodField()
     input = serializers.DictField()
     awaited = serializers.IntegerField(help_text="Child runs that it waits for.")
+    children = ChildCountsOut(
+        source="gather_counts",
+        allow_null=True,
+        help_text="How the child runs of its last gather stand; null where it never had any.",
+    )
     sleeping_until = serializers.DateTimeField(
         allow_null=True, help_text="When the timer ends that it waits for; else null."
     )
@@ -147,8 +152,8 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
         fields: ClassVar = [
             "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template",
             "template_version", "status", "state", "input",
-            "retry_of", "error", "failure_code", "awaited", "sleeping_until",
-            "progress", "pending_input", "created_at", "started_at", "ended_at",
+            "retry_of", "error", "failure_code", "awaited", "children",
+            "sleeping_until", "progress", "pending_input", "created_at", "started_at", "ended_at",
             "imported_at",
         ]  # fmt: skip
 

@@ -79,6 +79,7 @@ class Runs(Paged):
                 description="true: only of threads that you own, not those of your teams.",
             ),
             id_parameter("thread", "thr", "Of one thread, thr_…"),
+            id_parameter("parent", "run", "The child runs of one run, run_…"),
             OpenApiParameter(
                 "user_id",
                 str,
@@ -104,6 +105,8 @@ class Runs(Paged):
             runs = runs.filter(status=status)
         if thread := request.query_params.get("thread"):
             runs = runs.filter(thread=thread_of(ids.parse("thr", thread), request))
+        if parent := request.query_params.get("parent"):
+            runs = runs.filter(parent=ids.parse("run", parent))
         if user_id := request.query_params.get("user_id"):
             runs = runs.filter(thread__for_user=user_id)
         if flag(request, "mine", False):

@@ -176,7 +176,7 @@ def _parts_of(
         **story.story_of(order.thread_id, here, of_order=True, gathering=gathering_at(order)),
         "steps": (steps := progress(order)),
         "ended_at": family.ended_at(steps),
-        "children": children.of(family.members_of(run, below, pauses), here),
+        "children": children.of(family.members_of(run, below, pauses), here, run),
         "waiting_for": family.waiting_for(run),
         "at_work": step_times.at_work(run),
         "undo": undoable,

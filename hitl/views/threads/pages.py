@@ -238,7 +238,7 @@ def page_of(
         "artifacts": None
         if observer
         else artifacts.of(thread.pk, below, here, has_some=getattr(run, "has_artifacts", True)),
-        "children": children.of(family.members_of(run, below, pauses), here),
+        "children": children.of(family.members_of(run, below, pauses), here, run),
         "waiting_for": gathers,
         "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),

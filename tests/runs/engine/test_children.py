@@ -13,7 +13,7 @@ from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs import definitions
+from runs import definitions, limits
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -327,8 +327,8 @@ def gathers(children):
 
 
 @ONE
-def test_what_cannot_be_gathered_fails_the_step_in_words(crew, settings):
-    settings.WAYSTATION_GATHER_WIDTH = 3
+def test_what_cannot_be_gathered_fails_the_step_in_words(crew, monkeypatch):
+    monkeypatch.setattr(limits, "GATHER_CHILDREN", 3)
     for children, code in (
         ([Child(name="a"), Child(name="a")], "gather_invalid"),
         ([Child(name="")], "gather_invalid"),

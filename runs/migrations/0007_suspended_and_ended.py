@@ -11,7 +11,7 @@ def tell_of_those_at_work(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0004_files_and_progress'),
+        ('runs', '0006_gathers_by_due'),
     ]
 
     operations = [
