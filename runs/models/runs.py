@@ -26,18 +26,13 @@ from runs import states
 from runs.models.frequency import Frequency
 from runs.models.gathers import GathersChildren
 from runs.models.priority import bounded, priority_field
-from runs.models.templates import (
-    Definition,
-    Repository,
-    Template,
-)
+from runs.models.templates import Definition, Repository, Template
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
 Person = AbstractBaseUser | AnonymousUser
-END_UNTOLD = Q(end_told=False, status__in=sorted(states.ENDED), parent=None, imported_at=None) & Q(
-    work_order__isnull=False
-)
+END_UNTOLD = Q(end_told=False, status__in=sorted(states.ENDED), parent=None, imported_at=None)
+END_UNTOLD &= Q(work_order__isnull=False)
 
 
 class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
@@ -456,16 +451,13 @@ class Run(ids.HasShownId, GathersChildren):
                 condition=Q(gather_due_at__isnull=False),
                 name="run_by_gather_due",
             ),
-            # a thread's attempts, newest first
-            models.Index(fields=["thread", "-id"], name="run_by_thread"),
+            models.Index(fields=["thread", "-id"], name="run_by_thread"),  # newest first
             models.Index(
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
             # whose turn it is: whose work has begun lately
             models.Index(
-                fields=["-started_at"],
-                condition=Q(started_at__isnull=False),
-                name="run_by_start",
+                fields=["-started_at"], condition=Q(started_at__isnull=False), name="run_by_start"
             ),
         ]
         indexes += [models.Index(fields=["id"], condition=END_UNTOLD, name="run_end_untold")]

@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hitl', '0002_channels_by_registry'),
+        ('hitl', '0003_modes_of_wire_runs'),
         ('runs', '0007_suspended_and_ended'),
     ]
 
