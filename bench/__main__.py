@@ -39,12 +39,18 @@ BENCHES = (
         "faces",
         "desk",
         "patches",
+        "pane",
     ),
     *("deadlines", "burst", "idle", "deploys", "peers"),
 )
 
 
-WITHIN = {"faces": "pages.faces", "desk": "pages.desk", "patches": "pages.patches"}
+WITHIN = {
+    "faces": "pages.faces",
+    "desk": "pages.desk",
+    "patches": "pages.patches",
+    "pane": "standalone.pane",
+}
 """Benches that stand in another's folder."""
 
 
