@@ -5,11 +5,13 @@ from django.conf import settings
 
 from checkpoints.extension import Extension
 from extensions.booking.samples import DEMO, make_samples
+from extensions.booking.words import WORDS
 
 
 class BookingConfig(Extension):
     name = "extensions.booking"
     workflows = ("extensions.booking.templates",)
+    words = WORDS
 
     def demo(self, by: Any) -> None:
         """Three invoices: one books itself, one waits for a bookkeeper, one for the supplier."""

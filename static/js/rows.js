@@ -79,8 +79,10 @@ function count(aloud = false) {
   showTotal();
   if (here) here.textContent = String(all().length - gone());
   if (!box) return;
-  const known = boxes(), chosen = known.filter((one) => one.checked).length;
+  const known = boxes(), chosen = known.filter((one) => one.checked).length, answer = find("answer");
   line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : every(known.length);
+  answer.disabled = !chosen;
+  answer.textContent = chosen ? gettext("Answer %(chosen)s selected…", { chosen }) : gettext("Answer selected…");
   box.checked = chosen > 0 && chosen === known.length;
   box.indeterminate = chosen > 0 && !box.checked;
   box.form.classList.toggle("chosen", chosen > 0);

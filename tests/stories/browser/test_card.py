@@ -340,7 +340,7 @@ def test_a_row_is_chosen_with_a_mouse_and_with_a_finger(open_page, ask):
                 expect(box).not_to_be_checked()
                 box.check()
         shot(page, f"inbox-chosen-{press}")
-        page.get_by_role("button", name="Answer the selected").click()
+        page.get_by_role("button", name="Answer 2 selected…").click()
         expect(page.get_by_role("button", name="Approve 2")).to_be_visible()
 
 
