@@ -40,11 +40,12 @@ BENCHES = (
         "desk",
         "patches",
     ),
-    *("deadlines", "burst", "idle", "deploys", "peers"),
+    *("deadlines", "burst", "idle", "deploys", "peers", "gather"),
 )
 
 
-WITHIN = {"faces": "pages.faces", "desk": "pages.desk", "patches": "pages.patches"}
+WITHIN = {"faces": "pages.faces", "desk": "pages.desk", "patches": "pages.patches",
+          "gather": "children.gather"}  # fmt: skip
 """Benches that stand in another's folder."""
 
 

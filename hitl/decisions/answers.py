@@ -133,7 +133,7 @@ def check_words(pause: Pause, answer: Answer) -> None:
         raise AnswerInvalid(
             {
                 "decision": [
-                    gettext("%(value)r is no answer here. Answers are: %(known)s.")
+                    gettext("“%(value)s” is no answer here. Answers are: %(known)s.")
                     % {"value": action[:60], "known": known}
                 ]
             },
@@ -289,7 +289,7 @@ def check_payload(
     wanted = asked.wants_data(action)
     if not wanted and payload is not None:
         message = (
-            (gettext("The answer %(action)r takes no data.") % {"action": action})
+            (gettext("The answer “%(action)s” takes no data.") % {"action": action})
             if asked.required_inputs
             else gettext("This question asks for no data.")
         )

@@ -278,18 +278,6 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     return redirect("hitl:order", new.pk)
 
 
-@require_POST
-@login_required
-def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
-    """Stop at the next step boundary; the run then waits like at any pause."""
-    order = services.find_order(order_id, by=person(request))
-    try:
-        runs.suspend(order.pk, by=person(request))
-    except RunEnded as error:
-        messages.info(request, str(error))
-    return redirect("hitl:order", order_id)
-
-
 @require_safe
 @login_required
 def order_why(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:

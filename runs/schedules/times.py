@@ -16,6 +16,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
+from runs.workflows.refusals import in_json
+
 FIELDS = 5
 LONGEST = 100
 COUNTED = 2_000
@@ -34,7 +36,8 @@ def zone_of(name: str) -> ZoneInfo:
     """The time zone of an IANA name. Raises CronInvalid."""
     if name not in available_timezones():
         raise CronInvalid(
-            f"There is no time zone {name[:60]!r}. Use an IANA name, such as Europe/Berlin or UTC."
+            f"There is no time zone {in_json(name, 60)}. Use an IANA name, such as Europe/Berlin "
+            "or UTC."
         )
     return ZoneInfo(name)
 

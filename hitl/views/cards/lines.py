@@ -48,8 +48,7 @@ WORDS = {
 def find(rows: Iterable[Past], words: Sequence[str], user: User) -> Found:
     """Look for the words of a search in what these lines show, and in what is behind them."""
     shown = (
-        (past.place.key, [past.work.title, _question(past), _feedback(past.decision)])
-        for past in rows
+        (past.key, [past.work.title, _question(past), _feedback(past.decision)]) for past in rows
     )
     return marks.find(words, shown, marks.of_answers(user))
 
@@ -92,7 +91,7 @@ def _line(past: Past, words: Mapping[str, str], moments: Moments, found: Found) 
         f'<span class="verdict {kind}">'
         f"{verdict(decision.action if decision else EXPIRED, pause.labels)}</span>"
         f'<div class="what"><a dir="auto" class="main-link" href="{escape(work.home)}">'
-        f"{found.html(work.title)}</a>{found.beside(past.place.key)}"
+        f"{found.html(work.title)}</a>{found.beside(past.key)}"
         f"<p>{child}{asked}{said}</p></div>"
         f'<span class="by">{who} · {moments.since(past.at)}{receipt}</span></li>'
     )

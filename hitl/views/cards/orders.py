@@ -7,9 +7,10 @@ from html import escape
 
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
 
 from checkpoints.text import invisible
+from checkpoints.text.states import state_words, tone
 from hitl.find.marks import NOTHING, Found
 from hitl.rendering.events import short_id
 from hitl.rendering.links import order_at
@@ -20,22 +21,6 @@ from runs.models import WorkOrder
 
 CONCLUSION = 80
 """Characters of how the work ended that a row has."""
-STATES = {
-    "pending": gettext_noop("Pending"),
-    "running": gettext_noop("Running"),
-    "paused": gettext_noop("Paused"),
-    "completed": gettext_noop("Completed"),
-    "failed": gettext_noop("Failed"),
-    "cancelled": gettext_noop("Cancelled"),
-    "expired": gettext_noop("Expired"),
-    "new": gettext_noop("New"),
-    "queued": gettext_noop("Queued"),
-    "sending": gettext_noop("Sending"),
-    "sent": gettext_noop("Sent"),
-    "dead": gettext_noop("Given up"),
-    "open": gettext_noop("Open"),
-    "answered": gettext_noop("Answered"),
-}
 
 
 def rows(orders: Iterable[ListedOrder], found: Found = NOTHING) -> SafeString:
@@ -68,7 +53,7 @@ def order_status(order: WorkOrder) -> SafeString:
     workflow says so.
     """
     status = order.standing
-    said = f'<span class="status {escape(status)}">{escape(state_words(status))}</span>'
+    said = f'<span class="status {tone(status)}">{escape(state_words(status))}</span>'
     more = phases.whereabouts(order) if status != "completed" else _conclusion(order)
     return SafeString(f'{said} <span class="phase">{invisible.html(more)}</span>' if more else said)
 
@@ -76,8 +61,3 @@ def order_status(order: WorkOrder) -> SafeString:
 def _conclusion(order: WorkOrder) -> str:
     said = str(order.outputs.get("conclusion") or "")
     return Truncator(said).chars(CONCLUSION) if len(said) > CONCLUSION else said
-
-
-def state_words(state: str) -> str:
-    """`Paused`; one that is nobody's of ours stays as it is."""
-    return gettext(STATES[state]) if state in STATES else state[:1].upper() + state[1:]

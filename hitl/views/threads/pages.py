@@ -238,7 +238,7 @@ def page_of(
         "artifacts": None
         if observer
         else artifacts.of(thread.pk, below, here, has_some=getattr(run, "has_artifacts", True)),
-        "children": children.of(family.members_of(run, below, pauses), here),
+        "children": children.of(family.members_of(run, below, pauses), here, run),
         "waiting_for": gathers,
         "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
@@ -257,7 +257,8 @@ def page_of(
         "offer": _offer(state, run),
         "may_resume": not observer and run is not None and run.may_be_taken_up,
         "may_cancel": not observer and alive and not own,
-        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "may_suspend": alive and not own and (not observer or visibility.may_suspend(run, by=by)),
+        "suspending": family.suspending([run, *below] if run else []),
         "seq": latest.last_seq,
         "saved": _saved(run),
     }

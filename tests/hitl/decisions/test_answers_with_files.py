@@ -217,7 +217,7 @@ def test_an_uploaded_file_is_kept_when_something_else_is_wrong(waiting, ana, pag
     html = response.content.decode()
     upload = Upload.objects.get(owner=ana)
     assert response.status_code == 422
-    assert '<a href="#id_input_town">Town</a>: This is needed.' in html
+    assert '<a href="#id_input_town">Enter “Town”.</a>' in html
     assert f'value="{upload.shown_id} {len(PNG)} image/png scan.png"' in html
     assert f'<img src="/uploads/{upload.shown_id}?preview"' in html
     assert not Artifact.objects.exists()

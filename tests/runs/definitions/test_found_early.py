@@ -65,7 +65,7 @@ def test_a_workflow_without_a_name_is_loaded_and_one_of_a_function_is_its_caller
 def test_a_step_that_is_misspelt_in_the_code_is_refused_with_its_line(flows):
     """Before, the run failed when it came there."""
     flows("early_misspelt", to="acct")
-    words = r"leads to the step 'acct' \(early_misspelt, line 6\)\. .*Did you mean act\?"
+    words = r'leads to the step "acct" \(early_misspelt, line 6\)\. .*Did you mean act\?'
     with pytest.raises(shipped.TemplatesRefused, match=words):
         shipped.load()
 
@@ -104,12 +104,12 @@ def end(state, context):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"retry": {"attemps": 3}}, "retry: There is no key 'attemps'. Did you mean attempts?"),
+        ({"retry": {"attemps": 3}}, 'retry: There is no key "attemps". Did you mean attempts?'),
         ({"retry": {"base": 3}}, "retry: 'attempts' is missing."),
         ({"retry": 3}, "retry: 3 is no object."),
         (
             {"choices": [{"name": "skip", "lable": "Skip", "to": "end"}]},
-            "choices: There is no key 'lable'. Did you mean label?",
+            'choices: There is no key "lable". Did you mean label?',
         ),
         ({"choices": [{"name": "skip", "label": "Skip"}]}, "choices: 'to' is missing."),
     ],

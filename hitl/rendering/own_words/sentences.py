@@ -1,0 +1,76 @@
+"""Sentences that are stored, or said to programs too, with values in them."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_noop
+
+FAULTS = (
+    gettext_noop("This was not asked for. Leave it out."),
+    gettext_noop("This is needed."),
+    gettext_noop("This is needed where %(name)s is given."),
+    gettext_noop("Must be one of: %(values)s and others."),
+    gettext_noop("Must be one of: %(values)s."),
+    gettext_noop("Must be one of the choices."),
+    gettext_noop("Must be confirmed."),
+    gettext_noop("Must be at least %(rule)s."),
+    gettext_noop("Must be at most %(rule)s."),
+    gettext_noop("Must be more than %(rule)s."),
+    gettext_noop("Must be less than %(rule)s."),
+    gettext_noop("Must be a multiple of %(rule)s."),
+    gettext_noop("Must be a valid %(format)s."),
+    gettext_noop("Must be %(kind)s."),
+    gettext_noop("Must have at least %(rule)s characters."),
+    gettext_noop("May have up to %(rule)s characters."),
+    gettext_noop("May have up to %(rule)s entries."),
+    gettext_noop("May have up to %(rule)s field."),
+    gettext_noop("May have up to %(rule)s fields."),
+    gettext_noop("Needs at least %(rule)s entry."),
+    gettext_noop("Needs at least %(rule)s entries."),
+    gettext_noop("Needs at least %(rule)s field."),
+    gettext_noop("Needs at least %(rule)s fields."),
+    gettext_noop("Has an item twice."),
+    gettext_noop("Has %(count)s items; up to %(most)s can be compared."),
+    gettext_noop("Has no entry of the kind that is asked for."),
+    gettext_noop("Holds names that are not asked for: %(names)s."),
+    gettext_noop("%(value)s isn't a valid %(name)s: it must match %(pattern)s."),
+    gettext_noop("%(value)s isn't a valid %(name)s. %(shape)s"),
+    gettext_noop("Fits none of the allowed shapes."),
+    gettext_noop("Fits more than one of the allowed shapes."),
+    gettext_noop("This value is not allowed here."),
+    gettext_noop("The answer holds more values than can be checked against what is asked for."),
+    gettext_noop("The answer has %(size)s bytes; up to %(longest)s are taken."),
+    gettext_noop("There is no %(kind)s %(name)s. Did you mean %(near)s? There are %(names)s."),
+    gettext_noop("There is no %(kind)s %(name)s. Did you mean %(near)s? There is %(names)s."),
+    gettext_noop("There is no %(kind)s %(name)s. There are %(names)s."),
+    gettext_noop("There is no %(kind)s %(name)s. There is %(names)s."),
+    gettext_noop("There is no %(kind)s %(name)s."),
+    gettext_noop("Say what the call's result is."),
+    gettext_noop("A result of your own is taken with `respond` alone."),
+    gettext_noop("Say why this call is rejected."),
+    gettext_noop("Say what the arguments should be."),
+    gettext_noop(
+        "Approved as it stands, a call keeps its arguments; decide `edit` to change them."
+    ),
+)
+"""What is wrong with a value: `runs.workflows.refusals`."""
+WITHIN = (
+    gettext_noop("text"),
+    gettext_noop("a whole number"),
+    gettext_noop("a number"),
+    gettext_noop("yes or no"),
+    gettext_noop("a list"),
+    gettext_noop("an object"),
+    gettext_noop("empty"),
+    gettext_noop("a date such as 2026-03-31"),
+    gettext_noop("a time such as 14:30"),
+    gettext_noop("a date and time with its zone, such as 2026-03-31T14:30:00+02:00"),
+    gettext_noop("an email address"),
+    gettext_noop("key"),
+    gettext_noop("step"),
+    gettext_noop("stage"),
+    gettext_noop("user"),
+    gettext_noop("group"),
+    gettext_noop("template"),
+    gettext_noop("step template"),
+)
+"""What stands within them, and means nothing of ours alone."""
