@@ -66,7 +66,7 @@ KINDS: dict[str, dict[str, str]] = {
     "data-ways": {"wish": "revise"},
     "files": {"wish": "revise", "input.": "approve"},
     "ticks": {"wish": "revise"},
-    "second look": {"wish": "revise"},
+    "second look": {"wish": "revise", "edited_content": "approve"},
     "patch": {"wish": "revise"},
     "stages": {"wish": "revise"},
     "high": {"wish": "revise"},
