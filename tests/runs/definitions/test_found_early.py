@@ -15,7 +15,7 @@ from django.core.management import call_command
 from runs.definitions import loading, shipped
 from runs.models import Template
 from runs.workflows import Done, Go, registry, step, use
-from runs.workflows.declare.workflows import WorkflowInvalid
+from runs.workflows.declare import WorkflowInvalid
 
 pytestmark = pytest.mark.one_database
 FLOWS = """

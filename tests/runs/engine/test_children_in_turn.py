@@ -244,7 +244,7 @@ def test_no_more_start_in_a_time_than_the_rate_says(many):
     work_off()
     assert (live(order), counts(order)["ended"]) == (0, 2)
     parent = fresh(order).latest_run
-    assert parent.gather_due_at is not None
+    assert parent is not None and parent.gather_due_at is not None
     wait = (parent.gather_due_at - timezone.now()).total_seconds()
     assert 50 < wait <= 60
     reason = why.of_run(parent, now=timezone.now())
