@@ -28,6 +28,7 @@ from runs.models import Definition, Pause, Run
 from runs.states import COMPLETED, GATHERS, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
 from runs.workflows import sequence
 from runs.workflows.base import Child, Gather, Go, Report, StepFailed
+from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
 
 OWN = ("gathered", "revision_feedback")
@@ -246,10 +247,27 @@ def _joined(held: ClaimedRun, plan: Mapping[str, Any], runs: Mapping[str, Run]) 
         name: {"run_id": run.shown_id, "status": run.status, "error": run.error}
         for name, run in runs.items()
     }
+    if traits_of(_step(held)["function"]).asks_beside:
+        _take_answers(held, done)
     metadata = held.progress.metadata
     held.progress.join({**_code(metadata, done), **_edited(metadata, runs)})
     report = step_rows.read_report(plan["report"]) if plan["report"] else _report(runs)
     return Go(update=update, to=plan["to"], report=report)
+
+
+def _step(held: ClaimedRun) -> FrozenStep:
+    return sequence.named(held.steps, held.progress.at)
+
+
+def _take_answers(held: ClaimedRun, done: Mapping[str, Run]) -> None:
+    """Let the answers that child runs got for the step count as answers to the step."""
+    progress = held.progress
+    heads = {name: run.thread.head.metadata for name, run in done.items() if run.thread.head}
+    names = approvals.handed_up(approvals.named(progress.metadata), progress.at, heads)
+    approved = approvals.look_up(held.run, progress.head, names)
+    progress.settle(
+        approved, {name: key if name in approved else "" for name, key in names.items()}
+    )
 
 
 def _changes(run: Run, rules: Mapping[str, str]) -> dict[str, Any]:
