@@ -283,7 +283,7 @@ WAYSTATION_TELEGRAM_SECRET = env.bearer("WAYSTATION_TELEGRAM_SECRET")
 WAYSTATION_TELEGRAM_API = env.base_url("WAYSTATION_TELEGRAM_API", "https://api.telegram.org")
 WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
-`runs.engine.decision_records.Decisions`.
+`runs.engine.decisions.records.Decisions`.
 """
 WAYSTATION_PASSES = "hitl.decisions.closing.by_workflow"
 """What answers a question for a step that passes its review: a function of the question's key and

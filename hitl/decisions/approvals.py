@@ -1,5 +1,5 @@
 """What people decided, as the machine looks it up whenever a run acts on it:
-`runs.engine.decision_records.Decisions` over the ledger's rows.
+`runs.engine.decisions.records.Decisions` over the ledger's rows.
 """
 
 from __future__ import annotations

@@ -30,6 +30,12 @@ UNFIT_FOR_ENDINGS = (
     "interrupt_before", "interrupt_after", "sub_steps",
 )  # fmt: skip
 """What a step that follows an end cannot say."""
+ASKING_KEYS = frozenset({
+    "name", "step_type", "title", "step_template_slug", "step_template_version", "function",
+    "fingerprint", "config", "pause_after", "pause_phase", "revise_to", "choices", "max_revisions",
+    "review", "queue",
+})  # fmt: skip
+"""Keys of a step that asks in child runs for another one."""
 STEP_KEYS = frozenset({
     "name", "step_type", "step_template_slug", "pause_after", "pause_phase", "revise_to", "choices",
     "max_revisions",
@@ -329,7 +335,27 @@ def _freeze_step(
         )
     if kind.sub_steps:
         frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug), kinds=kinds)
+    elif (asker := registry.traits_of(kind.function).asks_beside) and len(
+        inside
+    ) < settings.WAYSTATION_GATHER_DEPTH:
+        frozen["sub_steps"] = [_asking_for(frozen, asker)]
     return frozen
+
+
+def _asking_for(step: FrozenStep, function: str) -> FrozenStep:
+    """What asks in child runs for a step: by its name, configuration and rules."""
+    asking: FrozenStep = {
+        **step,
+        "function": function,
+        "fingerprint": fingerprint_of(function),
+        "pause_after": False,
+        "pause_phase": "",
+        "revise_to": step["name"],
+        "choices": [],
+    }
+    for key in set(asking) - ASKING_KEYS:
+        del asking[key]  # type: ignore[misc]  # none that a FrozenStep must have
+    return asking
 
 
 def _missing_usual_text(step_type: str) -> str:

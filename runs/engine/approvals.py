@@ -17,17 +17,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from django.conf import settings
+from django.db.models import QuerySet
 
-from checkpoints import ids, lineage
-from checkpoints.models import Checkpoint
+from checkpoints import ids
+from checkpoints.models import Checkpoint, Thread
 from checkpoints.state import codec
 from runs.engine import questions
-from runs.engine.decision_records import DecisionRecord as DecisionRecord
-from runs.engine.decision_records import reader
+from runs.engine.decisions import descent
+from runs.engine.decisions.records import DecisionRecord as DecisionRecord
+from runs.engine.decisions.records import reader
 from runs.models import Pause, Run
 from runs.states import STOPS
 from runs.workflows import external_reviewers, refusals, registry, sequence
-from runs.workflows.base import Approval, Step, StepFailed
+from runs.workflows.base import BELOW, Approval, Step, StepFailed, below
 from runs.workflows.reviews import narrowing, stages
 from runs.workflows.reviews import rules as review_rules
 from runs.workflows.sequence import FrozenStep
@@ -47,8 +49,6 @@ the value is True.
 """
 UNAPPROVED_EFFECT = "unapproved_effect"
 PREFIX = "dec"
-ATTEMPTS = 1_000
-"""Runs that may lie between an answer and the run that acts on it."""
 
 
 class Progress(Protocol):
@@ -119,14 +119,31 @@ def asking(
 ) -> dict[str, Any]:
     """Give what the checkpoint of a question records: the step's earlier approval holds no more."""
     before = named(metadata)
-    left = (
-        {KEY: {name: earlier for name, earlier in before.items() if name != step}} if before else {}
-    )
+    left = {KEY: _without(before, step)} if before else {}
     return {
         **left,
         **({MATERIAL: digest_of(material)} if material is not None else {}),
         **({APPROVES: list(approves)} if approves else {}),
     }
+
+
+def _without(names: Mapping[str, str], step: str) -> dict[str, str]:
+    """Leave out what a step asked, itself or by child runs."""
+    return {name: key for name, key in names.items() if name.partition(BELOW)[0] != step}
+
+
+def handed_up(
+    before: Mapping[str, str], step: str, heads: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """Give the value of KEY once child runs have asked for a step: the answers that their last
+    checkpoints name are what the step asked last.
+
+    Args:
+        before: the value until now.
+        heads: child → metadata of its last checkpoint.
+    """
+    given = {below(step, child): named(head).get(step, "") for child, head in heads.items()}
+    return {**_without(before, step), **given}
 
 
 def approving(pause: Pause) -> frozenset[str]:
@@ -195,6 +212,8 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
     """Say why a decision is no approval of the result of `step`, for a run whose last checkpoint is
     `head`; "" where it is one.
     """
+    if BELOW in step:
+        return _flaw_below(record, run, *step.split(BELOW, 1))
     rules = _rules(run.frozen.steps, step)
     if record.step != step or rules is None:
         return "another step asked"
@@ -211,9 +230,29 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
         return wrong
     return (
         ""
-        if _descends(run, head, record)
+        if descent.descends(run, head, record)
         else "it was given elsewhere, or what it was given for was edited since"
     )
+
+
+def _flaw_below(record: DecisionRecord, run: Run, step: str, child_name: str) -> str:
+    """`flaw` of an answer that a child run got, which asked for a step of this run or of one that
+    this run retries or forks.
+    """
+    head = Checkpoint.objects.filter(pk__in=_heads(record.thread_id)).first()
+    child = Run.objects.filter(pk=head.run_id, child_name=child_name).first() if head else None
+    before = (
+        descent.attempts(run, child.parent_id) if child is not None and child.parent_id else None
+    )
+    if child is None or head is None or {*(before or {}).values()} != {run.definition_id}:
+        return "another run asked"
+    if named(head.metadata).get(step) != record.decision_id:
+        return "it was asked again since"
+    return flaw(record, child, head, step)
+
+
+def _heads(thread_id: uuid.UUID) -> QuerySet[Thread, uuid.UUID | None]:
+    return Thread.objects.filter(pk=thread_id).values_list("head", flat=True)
 
 
 def _unfounded(record: DecisionRecord, step: FrozenStep) -> str:
@@ -242,61 +281,6 @@ def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
     return next((review_rules.of(other) for other in steps if other["name"] == step), None)
 
 
-def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
-    """Whether a run goes on from an answer: its own, or one of a run that it retries or forks, with
-    the state as that run left it.
-
-    The checkpoints of one run follow one another, so an answer of the run itself needs no check.
-    """
-    if record.thread_id != run.thread_id:
-        return False
-    if record.run_id == run.pk:
-        return True
-    before = _attempts(run, record.run_id)
-    if before is None or any(definition != run.definition_id for definition in before.values()):
-        return False
-    steps = lineage.between(head.pk, record.checkpoint_id)
-    return (
-        steps is not None
-        and all(step.run_id in before for step in steps)
-        and not any(map(_edited, steps, steps[1:]))
-    )
-
-
-def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
-    """Find the runs from `first` to `run`, each a retry or a fork of the one before, with their
-    definitions; None where they are not connected so.
-    """
-    attempts = {run.pk: run.definition_id}
-    at = Run.objects.filter(pk=run.pk)
-    while first not in attempts and len(attempts) < ATTEMPTS:
-        retried, forked = at.values_list("retry_of", "forked_from__run_id").get()
-        above = retried or forked
-        at = Run.objects.filter(pk=above, thread=run.thread_id)
-        definition = (
-            at.values_list("definition", flat=True).first()
-            if above and above not in attempts
-            else None
-        )
-        if definition is None:
-            return None
-        attempts[above] = definition
-    return attempts
-
-
-def _edited(later: lineage.ChainLink, earlier: lineage.ChainLink) -> bool:
-    """Whether a run began with another state than that of the checkpoint before it.
-
-    Where retention dropped checkpoints between the two, nobody can say, and this says no.
-    """
-    begins = (
-        later.run_id != earlier.run_id
-        and not later.dropped_before
-        and later.schema_version == earlier.schema_version
-    )
-    return begins and later.digest != earlier.digest
-
-
 def settle(run: Run, head: Checkpoint) -> tuple[dict[str, DecisionRecord], dict[str, str]]:
     """Look up the decisions that the head of a run names, once when the run is claimed.
 
@@ -310,10 +294,13 @@ def settle(run: Run, head: Checkpoint) -> tuple[dict[str, DecisionRecord], dict[
 def given(
     approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]
 ) -> dict[str, Approval]:
-    """Give the approvals by the name of each step, and by the name of its function, too."""
+    """Give the approvals by the name of each step, and by the name of its function, too; those that
+    child runs got for a step by `below`.
+    """
     approvals: dict[str, Approval] = {}
-    for step in steps:
-        if (record := approved.get(step["name"])) is not None:
+    names = {step["name"]: (step["function"], step["name"]) for step in steps}
+    for name, record in approved.items():
+        if name in names or BELOW in name:
             approval = Approval(
                 action=record.action,
                 approves=record.approves,
@@ -321,7 +308,7 @@ def given(
                 revision=record.revision,
                 material=record.material,
             )
-            approvals |= {step["function"]: approval, step["name"]: approval}
+            approvals |= dict.fromkeys(names.get(name, (name,)), approval)
     return approvals
 
 
@@ -350,12 +337,14 @@ def require(
     if of == "":  # the last step before `at` that pauses and was not passed over
         left = [step for step in steps if not _passed_over(metadata, step)]
         steps = [step for step in left if step["name"] in names][-1:] or left
-    asked = {step["name"]: names[step["name"]] for step in steps if step["name"] in names}
+    theirs = {step["name"] for step in steps}
+    asked = {name: key for name, key in names.items() if name.partition(BELOW)[0] in theirs}
     if not asked:
         return _without_answer(held, of, steps, optional=optional)
     # looked up again, though it was at the claim: an effect follows
     approved = look_up(held.run, held.progress.written[0], asked)
-    title = next(step["title"] for step in reversed(steps) if step["name"] in asked)
+    asking = {name.partition(BELOW)[0] for name in asked}
+    title = next(step["title"] for step in reversed(steps) if step["name"] in asking)
     if len(approved) < len(asked):
         raise StepFailed(
             f"What {title} came to was changed by a person since it was approved, "
@@ -364,9 +353,23 @@ def require(
             "the answer.",
             code="content_changed",
         )
-    record = max(approved.values(), key=lambda record: _key(record.decision_id) or NOBODY)
-    if optional and not record.reviews and not any(step["pause_after"] for step in steps):
+    latest = max(approved, key=lambda name: _key(approved[name].decision_id) or NOBODY)
+    # what was asked at once is approved where all of it is
+    counting = [name for name in approved if BELOW in name and BELOW in latest] or [latest]
+    reviewed = [name for name in counting if approved[name].reviews]
+    if optional and not reviewed and not any(step["pause_after"] for step in steps):
         return _without_answer(held, of, steps, optional=True)
+    for name in counting:
+        _check_approved(approved[name], title, wanted)
+    for name in counting:
+        held.progress.rely_on(name, approved[name].decision_id, wanted)
+    return None
+
+
+def _check_approved(record: DecisionRecord, title: str, wanted: str) -> None:
+    """Raise StepFailed where the answer to what a step came to is no approval, or is for something
+    else than what is `wanted`: a digest, or "".
+    """
     if not record.approves:
         raise StepFailed(
             f"The answer to what {title} came to is {record.action!r}, which is no approval "
@@ -377,14 +380,11 @@ def require(
     if wanted and record.material != wanted:
         raise StepFailed(
             f"What was to be done is not what was approved: {record.decision_id} approved "
-            f"revision {record.revision} of what "
-            f"{title} came to, and that was changed since. Nothing was done. Have "
-            "it approved as it is now, or go on from the "
-            "checkpoint of the answer.",
+            f"revision {record.revision} of what {title} came to, and that was changed since. "
+            "Nothing was done. Have it approved as it is now, or go on from the checkpoint of the "
+            "answer.",
             code="content_changed",
         )
-    held.progress.rely_on(record.step, record.decision_id, wanted)
-    return None
 
 
 NOBODY = uuid.UUID(int=0)

@@ -138,6 +138,9 @@ class Traits:
     """Keys of the state that it writes."""
     picture: StepPicture = field(default_factory=StepPicture)
     """What it works through inside, as pages draw it."""
+    asks_beside: str = ""
+    """The step function that asks in child runs of its own what this one has to ask at once: one
+    question each, to be answered in any order. It stands under this one's name and rules."""
     feedback: FeedbackReader | None = None
     """How it reads a reviewer's words, where it does not take any: those that it would not
     understand are refused before they cost a round.
@@ -172,6 +175,7 @@ def step(
     writes: Shape | None = None,
     picture: StepPicture | None = None,
     feedback: FeedbackReader | None = None,
+    asks_beside: str = "",
     version: int = 1,
 ) -> Callable[[F], F]:
     """Register a step function under the name that step templates use, e.g.
@@ -217,6 +221,7 @@ def step(
         reads,
         writes,
         picture or StepPicture(),
+        asks_beside,
         feedback,
     )
 

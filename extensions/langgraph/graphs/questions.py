@@ -34,11 +34,15 @@ from runs.workflows.wait_for_input import ANSWER
 REPLY = "graph_answer"
 """State key of what an answer that is no verdict brings."""
 REJECT = "reject"
+REVIEW = "waystation_review"
+"""Key of an interrupt's value that narrows whom it is put to, as `Report.review` does."""
 PHASE = "awaiting_graph_answer"
 SHOWN = 20_000
 """Characters of an interrupt's value that a question shows."""
 ROUNDS = 10_000
 """A graph is answered with words as often as it asks."""
+LEFT_OUT = {"response_schema", "description", REVIEW}
+"""Keys of an interrupt's value that are not part of what is shown of it as it is."""
 TITLES = ("question", "message", "prompt", "title")
 DECISIONS = {"approve", "edit", "reject", "respond"}
 FLAGS = {
@@ -58,6 +62,8 @@ class Raised:
     """JSON."""
     schema: Mapping[str, Any] | None = None
     """Of the answer, where the graph gave one."""
+    node: str = ""
+    """Of the graph itself, which asks or holds the graph that asks."""
 
 
 class Dialect(Enum):
@@ -225,7 +231,10 @@ def question(
         "Graph": graph,
         **({"Questions after this one": waiting} if waiting else {}),
     }
-    report = Report(content=_content(raised.value, asked), facts=about, material=material)
+    narrowed = raised.value.get(REVIEW) if isinstance(raised.value, Mapping) else None
+    report = Report(
+        content=_content(raised.value, asked), facts=about, material=material, review=narrowed
+    )
     common: dict[str, Any] = {"report": report, "update": update, "phase": PHASE}
     if asked is not None and asked.as_calls:
         return _about_calls(asked, raised, step, common)
@@ -369,7 +378,7 @@ def _content(value: Any, asked: Wishes | None) -> str:
         return value[:SHOWN]
     described = _text(value, "description") if isinstance(value, Mapping) else ""
     rest = (
-        {key: item for key, item in value.items() if key not in {"response_schema", "description"}}
+        {key: item for key, item in value.items() if key not in LEFT_OUT}
         if isinstance(value, Mapping)
         else value
     )

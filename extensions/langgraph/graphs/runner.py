@@ -106,9 +106,11 @@ class Graph:
         checkpoint = snapshot.config["configurable"].get("checkpoint_id")
         if not checkpoint or snapshot.metadata is None:
             return None
+        nodes = {one.id: task.name for task in snapshot.tasks for one in task.interrupts}
         raised = [
             Raised(
                 id=interrupt.id,
+                node=nodes.get(interrupt.id, ""),
                 value=plain(interrupt.value, "interrupt"),
                 schema=plain(interrupt.response_schema, "response_schema"),
             )
@@ -131,7 +133,7 @@ class Graph:
 
         Raises StepFailed where its limit of supersteps is reached, and what its nodes raise.
         """
-        given: Any = Command(resume=dict([turn.answer])) if turn.answer else turn.input
+        given: Any = Command(resume=dict(turn.answers)) if turn.answers else turn.input
         options = {"stream_mode": list(MODES), "subgraphs": True, "durability": "sync"}
         config = self.config(turn.back_to)
         stream = _pumped if _asynchronous(self.compiled) else _streamed

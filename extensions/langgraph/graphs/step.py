@@ -21,31 +21,41 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.conf import settings
 
-from checkpoints.state import codec, redaction
 from checkpoints.text import extras
-from extensions.langgraph.graphs import questions
+from extensions.langgraph.graphs import asking, questions
 from extensions.langgraph.graphs.drawing import GraphPicture
-from extensions.langgraph.graphs.inputs import GRAPH_RUNS, REQUIREMENTS, GraphInput, installed
-from extensions.langgraph.graphs.questions import REPLY, Raised
+from extensions.langgraph.graphs.inputs import (
+    GRAPH_RUNS,
+    QUESTION,
+    REQUIREMENTS,
+    GraphInput,
+    SavedGraphPosition,
+    installed,
+)
+from extensions.langgraph.graphs.questions import REPLY
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
 from runs.workflows.owned import Keeps
 from runs.workflows.refusals import in_json
 from runs.workflows.registry import Config, Lack, ServerSide, Setting, step
-from runs.workflows.schemas import SchemaRefused
-from runs.workflows.sequence import REVISE
 
 if TYPE_CHECKING:
     from extensions.langgraph.graphs.runner import Graph, GraphPosition
 
 NAME = "langgraph"
 MISSING = f"LangGraph is not installed on this server: {extras.install('langgraph', REQUIREMENTS)}."
-KEEPS = {GRAPH_RUNS: Keeps(reducer="merge"), REPLY: Keeps(answered=True)}
+KEEPS = {
+    GRAPH_RUNS: Keeps(reducer="merge"),
+    REPLY: Keeps(answered=True),
+    asking.REPLIES: Keeps(),
+}
+OWN = {*KEEPS, *asking.KEEPS}
+"""State keys that no graph's value is kept in."""
 KEYS = {"graph", "input", "output", "recursion_limit"}
 CONFIG: dict[str, Any] = {
     "type": "object",
@@ -63,22 +73,6 @@ CONFIG: dict[str, Any] = {
 }
 PREVIEW = 2_000
 """Characters of what a node did, or a tool gave, that go to the log."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedGraphPosition:
-    """Where a step's graph stands, as our state says."""
-
-    space: str
-    """Of its checkpoints on the thread."""
-    checkpoint: str
-    """LangGraph's id."""
-    status: Literal["asked", "halted", "done"]
-    shape: str
-    """Digest of the graph's nodes and edges: who goes on with another graph is told."""
-    interrupt: str = ""
-    digest: str = ""
-    """Of what was asked."""
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -123,11 +117,7 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
         ]
     if not (
         _names(taken)
-        or (
-            isinstance(taken, Mapping)
-            and _names(list(taken.values()))
-            and not {GRAPH_RUNS, REPLY} & taken.keys()
-        )
+        or (isinstance(taken, Mapping) and _names(list(taken.values())) and not OWN & taken.keys())
     ):
         errors["output"] = [
             "A list of the graph's keys, or an object: key of the state → key of the graph."
@@ -143,7 +133,7 @@ def _pointer(value: Any) -> bool:
 
 def _names(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(name, str) and name and name not in {GRAPH_RUNS, REPLY} for name in value
+        isinstance(name, str) and name and name not in OWN for name in value
     )
 
 
@@ -164,6 +154,7 @@ class Graphs(ServerSide):
     keeps=KEEPS,
     server=Graphs(),
     picture=GraphPicture(),
+    asks_beside=QUESTION,
 )
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
@@ -221,7 +212,7 @@ def _advanced(
     return Go(
         update={
             **_output(context, after),
-            **_cleared(state),
+            **asking.cleared(state),
             GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "done"))},
         }
     )
@@ -254,21 +245,23 @@ def _turn(
         return GraphInput(input=_input(state, context))
     if place.status == "halted":
         return GraphInput() if here.unfinished else None
-    action = _verdict(state, context)
+    if place.asked:
+        given = asking.said_to(state, context, here.raised, place)
+        if given is None:
+            return GraphInput(back_to=place.checkpoint)
+        return GraphInput(answers=given) if given else GraphInput() if here.unfinished else None
+    action = asking.verdict(state, context)
     raised = next((question for question in here.raised if question.id == place.interrupt), None)
     if action and raised is None:
         return _taken(context, place, here)
     # asked again: a fork at the question
-    if raised is None or not _answered(context, place, action, raised):
+    if raised is None or not asking.is_answered(context.answered(context.step), raised, action):
         return GraphInput(back_to=place.checkpoint)
-    if _digest(raised) != place.digest:
-        raise StepFailed(
-            "The graph asks something else than what was answered. Nothing was done.",
-            code="content_changed",
-        )
+    if asking.digest(raised) != place.digest:
+        raise asking.something_else()
     value = questions.answer(raised, action=action, state=state, context=context, step=context.step)
     context.once(f"answered {place.interrupt}", lambda: True, optional=True)
-    return GraphInput(answer=(raised.id, value))
+    return GraphInput(answers={raised.id: value})
 
 
 def _taken(context: Context, place: SavedGraphPosition, here: GraphPosition) -> GraphInput | None:
@@ -280,31 +273,6 @@ def _taken(context: Context, place: SavedGraphPosition, here: GraphPosition) -> 
     if not context.once(f"answered {place.interrupt}", lambda: False, optional=True):
         return GraphInput(back_to=place.checkpoint)
     return GraphInput() if here.unfinished else None
-
-
-def _verdict(state: State, context: Context) -> str:
-    """What the graph's last question was answered with, "" where it has no answer yet.
-
-    Words alone are the state's to tell.
-    """
-    verdict = str(state.get("decided", {}).get(context.step, ""))
-    approval = context.answered(context.step)
-    return verdict if verdict in {"", REVISE} else approval.action if approval is not None else ""
-
-
-def _answered(context: Context, place: SavedGraphPosition, action: str, raised: Raised) -> bool:
-    """Whether the last answer was given to just what the graph asked.
-
-    Words instead of a call approve nothing: the state holds them.
-    """
-    if action == REVISE:
-        return questions.takes_words(raised)
-    approval = context.answered(context.step)
-    return (
-        bool(action)
-        and approval is not None
-        and approval.material == _bound(place.interrupt, place.digest)
-    )
 
 
 def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
@@ -333,39 +301,15 @@ def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
 
 
 def _asking(state: State, context: Context, graph: Graph, after: GraphPosition) -> Outcome:
-    """Ask the first of what the graph asks; what else it asks comes when that is answered."""
+    """Ask what the graph asks: at once, or the first; the others come when that is answered."""
+    place = _stands(graph, after, "asked")
+    if named := asking.at_once(context, after.raised):
+        asked = [[name, one.id, asking.digest(one)] for name, one in named.items()]
+        return asking.ask_all(state, context, named, replace(place, asked=asked))
     raised, *others = after.raised
-    digest = _digest(raised)
-    place = replace(_stands(graph, after, "asked"), interrupt=raised.id, digest=digest)
-    if secrets := [name for name in _fields(raised.schema) if redaction.is_secret(name)]:
-        message = (
-            f"The graph asks for {', '.join(secrets)}, named like a secret, which is not kept. "
-            "Let its node read that by itself."
-        )
-        raise StepFailed(message, code="graph_question_refused")
-    try:
-        return questions.question(
-            raised,
-            step=context.step,
-            graph=context.config["graph"],
-            update={
-                GRAPH_RUNS: {context.step: asdict(place)},
-                **_cleared(state),
-                "decided": {context.step: ""},
-            },
-            material=_material(place.interrupt, digest),
-            waiting=len(others),
-        )
-    except SchemaRefused as error:
-        raise StepFailed(
-            f"The graph asks for data by a schema that cannot be used: {error}",
-            code="graph_question_refused",
-        ) from error
-
-
-def _cleared(state: State) -> dict[str, Any]:
-    """An answer that was used is in the state no more; its decision keeps it."""
-    return {REPLY: None} if state.get(REPLY) is not None else {}
+    place = replace(place, interrupt=raised.id, digest=asking.digest(raised))
+    runs = {GRAPH_RUNS: {context.step: asdict(place)}}
+    return asking.ask_one(state, context, raised, update=runs, waiting=len(others))
 
 
 def _stands(
@@ -428,8 +372,16 @@ def _place(state: State, context: Context) -> SavedGraphPosition | None:
             **more,
         }:
             rest = {name: str(more.get(name, "")) for name in ("shape", "interrupt", "digest")}
+            several = more.get("asked")
+            asked = [
+                [str(part) for part in one]
+                for one in (several if isinstance(several, Sequence) else ())
+                if isinstance(one, Sequence) and len(one) == 3
+            ]
             if space.rpartition("@")[0] == context.step:
-                return SavedGraphPosition(space=space, checkpoint=at, status=status, **rest)
+                return SavedGraphPosition(
+                    space=space, checkpoint=at, status=status, asked=asked, **rest
+                )
     return None
 
 
@@ -438,31 +390,6 @@ def _space(context: Context) -> str:
     another one.
     """
     return f"{context.step}@{hashlib.sha256(context.key.encode()).hexdigest()[:12]}"
-
-
-def _digest(raised: Raised) -> str:
-    return codec.digest(codec.encode([raised.value, raised.schema]))
-
-
-def _material(interrupt: str, digest: str) -> dict[str, str]:
-    return {"interrupt": interrupt, "asked": digest}
-
-
-def _bound(interrupt: str, digest: str) -> str:
-    """What an answer to just this question is bound to."""
-    return codec.digest(codec.encode(_material(interrupt, digest)))
-
-
-def _fields(schema: Any) -> Iterator[str]:
-    """The names of what a schema asks for, at any depth."""
-    if isinstance(schema, Mapping):
-        if isinstance(named := schema.get("properties"), Mapping):
-            yield from named
-        for part in schema.values():
-            yield from _fields(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from _fields(part)
 
 
 def _short(value: Any) -> str:

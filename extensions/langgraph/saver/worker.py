@@ -117,11 +117,23 @@ class Worker:
         self._closing = False
 
     def _serve(self) -> None:
+        batch: list[Job] = []
         try:
             while batch := self._next():
                 self._do(batch)
+        except BaseException as error:  # noqa: BLE001  # it is theirs who wait, and else would for ever
+            self._end_with(batch, error)
         finally:
             connections[self.using].close()
+
+    def _end_with(self, batch: list[Job], error: BaseException) -> None:
+        """Tell all who wait that this thread ends; a later job begins another one."""
+        with self._wake:
+            left = [job for job in (*batch, *self._jobs) if not job.future.done()]
+            self._jobs.clear()
+            self._serving = False
+        for job in left:
+            job.future.set_exception(error)
 
     def _next(self) -> list[Job]:
         """The next job, and where it adds something all that do so behind it; nothing when it is

@@ -15,6 +15,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from hitl.rendering.own_words import own
 from runs.workflows import sequence
+from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
 
 BOX, LEFT, TOP = 300, 210, 8
@@ -244,7 +245,8 @@ def _pause(name: str) -> str:
 
 def _remarks(step: FrozenStep) -> list[str]:
     remarks = []
-    if sub_steps := step.get("sub_steps"):
+    sub_steps = step.get("sub_steps")
+    if sub_steps and not traits_of(step["function"]).asks_beside:
         remarks.append(
             gettext("child runs: %(names)s")
             % {"names": ", ".join(sub["title"] for sub in sub_steps)}

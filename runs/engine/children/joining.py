@@ -20,6 +20,7 @@ from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts import step_rows
 from runs.models import Run
 from runs.states import COMPLETED, ENDED, FailureCode
+from runs.workflows import registry, sequence
 from runs.workflows.base import Go, Report, StepFailed
 
 OWN = ("gathered", "revision_feedback")
@@ -58,9 +59,21 @@ def _joined(held: ClaimedRun, kept: Kept) -> Go:
     join = _Join(held, kept["into"])
     for entries in plans.batches(kept):
         join.take(entries)
+    if join.answers is not None:
+        _take_answers(held, join.answers)
     held.progress.join({**join.code(), **join.edited()})
     report = step_rows.read_report(kept["report"]) if kept["report"] else join.report()
     return Go(update=join.update(), to=kept["to"], report=report)
+
+
+def _take_answers(held: ClaimedRun, heads: Mapping[str, Mapping[str, Any]]) -> None:
+    """Let the answers that child runs got for the step count as answers to the step."""
+    progress = held.progress
+    names = approvals.handed_up(approvals.named(progress.metadata), progress.at, heads)
+    approved = approvals.look_up(held.run, progress.head, names)
+    progress.settle(
+        approved, {name: key if name in approved else "" for name, key in names.items()}
+    )
 
 
 class _Join:
@@ -75,6 +88,10 @@ class _Join:
         self._heads: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         """Of those that changed the code: its state, and their outputs."""
         self._edited = False
+        step = sequence.named(held.steps, held.progress.at)
+        beside = registry.traits_of(step["function"]).asks_beside
+        self.answers: dict[str, Mapping[str, Any]] | None = {} if beside else None
+        """Metadata of those that asked for the step: see `_take_answers`; else None."""
         self._reports = _Reports()
 
     def take(self, entries: Sequence[Entry]) -> None:
@@ -107,6 +124,8 @@ class _Join:
         metadata: Mapping[str, Any] = head.metadata if head is not None else {}
         self._edited = self._edited or metadata.get(approvals.EDITED) is True
         completed = told["status"] == COMPLETED
+        if completed and self.answers is not None:
+            self.answers[name] = metadata
         before = self._metadata.get("git", {}).get("commit")
         git = metadata.get("git", {})
         if completed and git.get("commit") not in {None, before}:

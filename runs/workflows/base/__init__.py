@@ -6,6 +6,7 @@ engine.
 """
 
 from runs.workflows.base.context import (
+    BELOW,
     Context,
     GiveCredential,
     Log,
@@ -13,6 +14,7 @@ from runs.workflows.base.context import (
     RequireApproval,
     Step,
     Told,
+    below,
 )
 from runs.workflows.base.orders import (
     DeliveryPolicy,
@@ -49,6 +51,7 @@ from runs.workflows.base.workspaces import (
 from runs.workflows.tool_calls import Call
 
 __all__ = [
+    "BELOW",
     "Approval",
     "Ask",
     "Call",
@@ -82,6 +85,7 @@ __all__ = [
     "Stopped",
     "Told",
     "Workspace",
+    "below",
     "effect",
     "read",
     "schema_of",

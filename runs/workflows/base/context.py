@@ -12,6 +12,9 @@ from runs.workflows.base.orders import Order, PullRequest, PullRequestDraft
 from runs.workflows.base.outcomes import Approval, Failure, Outcome, StepFailed
 from runs.workflows.base.workspaces import Workspace
 
+BELOW = "\x1f"
+"""Between the name of a step and that of a child run that asks for it: no name holds it."""
+
 
 class RequireApproval(Protocol):
     """Raises StepFailed unless what is about to be done is what was approved: call it right before
@@ -232,11 +235,17 @@ class Context:
         answer = self.answered(of)
         return answer if answer is not None and answer.approves else None
 
-    def answered(self, of: str) -> Approval | None:
+    def answered(self, of: str, *, child: str = "") -> Approval | None:
         """The answer to what a step asked last, if it let the run go on: an approval, data, or any
-        other answer of the template's own.
+        other answer of the template's own. With `child` that to what a child run of this name
+        asked for the step (`asks_beside`).
         """
-        return self.approvals.get(of)
+        return self.approvals.get(below(of, child) if child else of)
+
+
+def below(step: str, child: str) -> str:
+    """Name what a child run was answered that asks for a step, beside the names of steps."""
+    return f"{step}{BELOW}{child}"
 
 
 Step = Callable[[Any, Context], Outcome]

@@ -152,6 +152,47 @@ def parallel() -> Any:
     return graph
 
 
+def _beside(**asked: Any) -> Any:
+    """Nodes that ask at the same time, each its own."""
+
+    def node(name: str, value: Any) -> Any:
+        def ask(state: State) -> State:
+            given = interrupt(value)
+            if isinstance(given, dict):
+                return {"answers": given["decisions"]}
+            return {"answers": [f"{name}: {given}"]}
+
+        return ask
+
+    graph: Any = StateGraph(State)
+    for name, value in asked.items():
+        graph.add_node(name, node(name, value))
+        graph.add_edge(START, name)
+        graph.add_edge(name, END)
+    return graph
+
+
+def pair() -> Any:
+    """Two nodes, each of which names who is asked."""
+
+    def for_(who: str) -> dict[str, Any]:
+        return {"waystation_review": {"reviewers": {"users": [who]}}}
+
+    return _beside(
+        brand={"question": "Brand?", **for_("bea")}, legal={"question": "Legal?", **for_("ada")}
+    )
+
+
+def calls() -> Any:
+    """Two nodes that each want to call a tool."""
+
+    def call(name: str) -> dict[str, Any]:
+        config = {"action_name": name, "allowed_decisions": ["approve", "reject", "respond"]}
+        return {"action_requests": [{"name": name, "args": {}}], "review_configs": [config]}
+
+    return _beside(drop=call("drop"), mail=call("mail"))
+
+
 def nested() -> Any:
     """A sub-graph that asks between two nodes of its own."""
     inner = _line(

@@ -254,23 +254,6 @@ def test_a_node_that_asks_twice_gets_each_answer_once(graph_order, ana):
     assert Pause.objects.count() == 2
 
 
-def test_parallel_interrupts_are_asked_one_by_one(graph_order, ana):
-    """Each is a question of its own; the graph goes on when the last one is answered."""
-    order = drive(graph_order("parallel"))
-    asked = []
-    for left in (2, 1, 0):
-        pause = pause_of(order)
-        asked.append(pause.question)
-        assert dict(pause.facts).get("Questions after this one", 0) == left
-        assert EFFECTS["b"] == 0
-        order = answer(order, ana, **said(f"yes {pause.question}"))
-    assert order.status == "completed", order.latest_run.error
-    assert sorted(asked) == ["x?", "y?", "z?"]
-    assert of(order)["answers"] == ["x: yes x?", "y: yes y?", "z: yes z?"]
-    assert [EFFECTS[f"after {name}"] for name in "xyz"] == [1, 1, 1]
-    assert EFFECTS["b"] == 1
-
-
 def test_a_sub_graph_asks_and_goes_on(graph_order, ana):
     order = answer(drive(graph_order("nested")), ana, **said("yes"))
     assert of(order)["answers"] == ["yes"], order.latest_run.error
@@ -428,17 +411,6 @@ def test_a_fork_at_an_answered_question_asks_it_again_on_a_branch(graph_order, a
     assert [store.load(end)["answers"] for end in ends] == [["yes"], ["no"]]
 
 
-def test_a_fork_behind_an_answer_among_several_asks_all_of_them_again(graph_order, ana):
-    order = answer(drive(graph_order("parallel")), ana, **said("first"))
-    second = Pause.objects.latest("pk").checkpoint
-    answer(order, ana, "cancel")
-    runs.fork(second.pk, by=ana, reason="once more")
-    order = drive(order)
-    for _ in range(3):
-        order = answer(order, ana, **said("new"))
-    assert of(order)["answers"] == ["x: new", "y: new", "z: new"], order.latest_run.error
-
-
 def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, ana):
     """F6."""
     order = drive(graph_order("line"))
@@ -503,7 +475,9 @@ def test_a_template_whose_graph_this_server_names_no_more_cannot_run(graph_order
 
 def test_what_it_keeps_for_itself_is_treated_as_it_declares():
     kept = {key: keeps for key, keeps in owned.kept().items() if key.startswith("graph_")}
-    assert kept == {"graph_runs": Keeps(reducer="merge"), "graph_answer": Keeps(answered=True)}
+    own = dict.fromkeys(("graph_question", "graph_said", "graph_replies"), Keeps())
+    usual = {"graph_runs": Keeps(reducer="merge"), "graph_answer": Keeps(answered=True)}
+    assert kept == usual | own
 
 
 def test_without_langgraph_a_template_is_refused_and_a_run_says_why(graph_order, monkeypatch):
@@ -586,8 +560,7 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
         EFFECTS.clear()
         order = graph_order(name)
         through = deaths.survived(order, moment)
-        while Pause.objects.open().filter(run__thread=order.thread_id).exists():
-            pause = pause_of(order)
+        while pause := Pause.objects.open().filter(run__work_order=order).first():
             services.decide(
                 pause.pk, Answer("answer", Via.PAGE, **said(f"yes {pause.question}")), by=ana
             )
@@ -599,9 +572,8 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
             "parallel": {"log": ["b: tea"], "answers": ["x: yes x?", "y: yes y?", "z: yes z?"]},
         }
         assert of(order) == expected[name], moment
-        assert Pause.objects.filter(run__thread=order.thread_id).count() == (
-            1 if name == "line" else 3
-        ), moment
+        asked = Pause.objects.filter(run__work_order=order).count()
+        assert asked == (1 if name == "line" else 3), moment
         assert (
             sum(EFFECTS[node] - 1 for node in EFFECTS if node != "ask")
             <= 1 + (name == "parallel") * 3
