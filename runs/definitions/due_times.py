@@ -27,6 +27,8 @@ ZONE = "zone"
 """Key of a question's times: the zone that its days were counted in, so that a server that moves
 moves no deadline.
 """
+TEAM = "team"
+"""The same of the team whose working days were counted."""
 DUE = "due"
 """Key of the deadlines of a question whose stages have their own: name of a stage, WHOLE for the
 question → the deadline, and how far people may move it.
@@ -38,12 +40,12 @@ COLUMNS = ("deadline_at", "extendable_until", "times", "reminded", "next_at", "s
 
 
 def columns(
-    review: Review, opened_at: dt.datetime, *, until: dt.datetime | None = None
+    review: Review, opened_at: dt.datetime, *, until: dt.datetime | None = None, team: str = ""
 ) -> dict[str, Any]:
     """What a question that opens then begins with.
 
     `until` is its deadline to the moment, where whoever asks named one; the rules then have it as a
-    duration.
+    duration. `team` is whose working days count where they name no calendar.
 
     A calendar that was there when the template was saved may be gone. Then there is no deadline
     rather than one that is too early; the question says so, and so does `manage.py invariants`.
@@ -54,7 +56,7 @@ def columns(
     ):
         return {"reminded": 0, "stage": 0}
     try:
-        found = deadlines.of(review, opened_at, calendars(), zone=settings.TIME_ZONE)
+        found = deadlines.of(review, opened_at, calendars(), zone=settings.TIME_ZONE, team=team)
     except (deadlines.Unknown, CalendarInvalid) as error:
         logger.error("a question opens without its deadline: %s", error)
         return {"reminded": 0, "stage": 0, "times": {"problem": str(error)}}
@@ -63,6 +65,8 @@ def columns(
         name: [at.isoformat() for at in each] for name, each in moments.items()
     }
     times[ZONE] = (review.get("deadline") or {}).get("zone") or settings.TIME_ZONE
+    if team:
+        times[TEAM] = team
     begun: dict[str, Any] = {
         "times": times,
         "reminded": 0,
@@ -97,7 +101,8 @@ def in_turn(
         rules = deadlines.of_stage(review, stage)
         zone = times.get(ZONE) or settings.TIME_ZONE
         try:
-            at = deadlines.moment(rules["deadline"]["after"], now, rules, calendars(), zone=zone)
+            after, team = rules["deadline"]["after"], times.get(TEAM, "")
+            at = deadlines.moment(after, now, rules, calendars(), zone=zone, team=team)
         except (deadlines.Unknown, CalendarInvalid) as error:
             logger.error("a stage begins without its deadline: %s", error)
             times["problem"] = str(error)
@@ -173,10 +178,9 @@ def longer(pause: Pause, now: dt.datetime) -> dt.datetime:
     """The deadline of those who are asked now: as long from here as the first ones had, in the same
     zone. Raises as `timetable.of`.
     """
-    after = pause.review["deadline"]["after"]
-    return deadlines.moment(
-        after, now, pause.review, calendars(), zone=pause.times.get(ZONE) or settings.TIME_ZONE
-    )
+    after, times = pause.review["deadline"]["after"], pause.times
+    zone, team = times.get(ZONE) or settings.TIME_ZONE, times.get(TEAM, "")
+    return deadlines.moment(after, now, pause.review, calendars(), zone=zone, team=team)
 
 
 def in_time() -> Q:

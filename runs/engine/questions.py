@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkpoints.models import Thread
 from checkpoints.state import codec, redaction
 from runs.definitions import due_times, reviewer_index
 from runs.states import PauseKind
 from runs.workflows import external_reviewers, owned, schemas, sequence, tool_calls
 from runs.workflows.base import Ask, Outside, Sleep, StepFailed
 from runs.workflows.refusals import FieldRefused
-from runs.workflows.reviews import narrowing, stages
+from runs.workflows.reviews import deadlines, narrowing, stages
 from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE, StepReview
 from runs.workflows.wait_for_input import ANSWER
@@ -129,18 +130,21 @@ def is_of_high_risk(review: Review, calls: Sequence[Mapping[str, Any]]) -> bool:
     return review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
 
 
-def opens(review: Review, *, at: dt.datetime, until: dt.datetime | None = None) -> dict[str, Any]:
-    """Give all columns of a question that follow from its rules and from when it opens: the rules,
-    who answers by them, whose turn it is, and when they act.
+def opens(
+    review: Review, thread: Thread, *, at: dt.datetime, until: dt.datetime | None = None
+) -> dict[str, Any]:
+    """Give all columns of a question on a thread that follow from its rules and from when it opens:
+    the rules, who answers by them, whose turn it is, and when they act.
 
     Call inside a transaction.
     """
+    team = thread.team if thread.team_id is not None and deadlines.by_team(review) else None
     return {
         "review": dict(review),
         "panel_id": reviewer_index.keep(review),
         "turn": stages.turn(review),
         "opened_at": at,
-        **due_times.columns(review, at, until=until),
+        **due_times.columns(review, at, until=until, team=team.name if team is not None else ""),
     }
 
 

@@ -203,7 +203,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
 @transaction.atomic(durable=True)
 def ask(held: ClaimedRun, question: CheckedAsk) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
-    outcome, opening = question.ask, step_rows.opening(question)
+    outcome, opening = question.ask, step_rows.opening(held, question)
     # what a person wrote into the state is passed by nobody: people are asked
     passes = "" if approvals.EDITED in held.progress.metadata else question.passes
     waiting: dict[str, Any] = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}

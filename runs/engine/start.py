@@ -255,7 +255,7 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
         for field in Pause._meta.concrete_fields
         if field.name not in ANEW
     }
-    copied |= questions.opens(pause.review, at=now)
+    copied |= questions.opens(pause.review, run.thread, at=now)
     opened = Pause.objects.create(**copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN)
     hints.pauses_changed_on_commit()
     log.append(run.thread_id, new.pk, asking(opened, checkpoint))

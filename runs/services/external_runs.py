@@ -114,7 +114,7 @@ def open_wait(thread: Thread, asked: ExternalQuestion) -> Pause:
     }
     if asked.prompt_id:
         waiting["prompt_id"] = asked.prompt_id
-    opening = questions.opens(asked.review, at=now, until=asked.until)
+    opening = questions.opens(asked.review, thread, at=now, until=asked.until)
     if opening.get("deadline_at") is not None:
         waiting["next_deadline"] = opening["deadline_at"].isoformat()
     entry = Entry(

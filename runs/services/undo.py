@@ -63,7 +63,7 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         for field in Pause._meta.concrete_fields
         if field.name not in ANEW
     }
-    again = Pause(**same | questions.opens(pause.review, at=now))
+    again = Pause(**same | questions.opens(pause.review, run.thread, at=now))
     again.run, again.checkpoint, again.status = run, checkpoint, PauseStatus.OPEN
     again.save(force_insert=True)
     hints.pauses_changed_on_commit()

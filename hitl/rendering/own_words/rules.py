@@ -89,7 +89,10 @@ RULES = (
         "deadline says, and expires where that says nothing."
     ),
     gettext_noop("After"),
-    gettext_noop("A number and its unit, or a duration in ISO 8601 such as PT4H."),
+    gettext_noop(
+        "A number and its unit, a duration in ISO 8601 such as PT4H, or a time such as "
+        "“until 12:00”, “next day 09:00” or “next working day 17:00”."
+    ),
     gettext_noop("What is counted until then"),
     gettext_noop("The working hours of a calendar. Default: every hour."),
     gettext_noop("Default: as of the question's own deadline."),

@@ -257,9 +257,9 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def opening(question: CheckedAsk) -> dict[str, Any]:
+def opening(held: ClaimedRun, question: CheckedAsk) -> dict[str, Any]:
     """The columns of a pause that follow from its rules. Call inside a transaction."""
-    return questions.opens(question.review, at=clock.now())
+    return questions.opens(question.review, held.run.thread, at=clock.now())
 
 
 def pause(

@@ -29,6 +29,7 @@ MIDNIGHT = dt.timedelta(0)
 _DURATION = re.compile(
     r"P(?=.)(?:([0-9]{1,4})W)?(?:([0-9]{1,5})D)?(?:T(?=.)(?:([0-9]{1,6})H)?(?:([0-9]{1,7})M)?(?:([0-9]{1,9})S)?)?"
 )
+_WALL = re.compile(r"(until|next day|next working day) (?:([01][0-9]|2[0-3]):([0-5][0-9])|24:00)")
 _HOUR = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
 
 
@@ -51,6 +52,18 @@ class Span:
     def length(self) -> dt.timedelta:
         """By the clock."""
         return dt.timedelta(days=self.days) + self.hours
+
+
+@dataclass(frozen=True)
+class WallTime:
+    """A time on a clock: the next one, or that of a later day."""
+
+    at: dt.timedelta
+    """Since midnight."""
+    later: bool
+    """Not on the day on which it is counted from."""
+    working: bool
+    """On a day of work."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +94,34 @@ def parse(text: str) -> Span:
     if not dt.timedelta(0) < span.length <= LONGEST:
         raise DurationInvalid(
             f"{in_json(text)} is no duration: write PT4H for four hours or P2D for two days, up to "
-            "ten years."
+            "ten years; or a time as “until 12:00” or “next working day 17:00”."
         )
     return span
+
+
+def wall_time(text: str) -> WallTime | None:
+    """Read `until 12:00`, `next day 09:00` or `next working day 17:00`; None of all else."""
+    match = _WALL.fullmatch(text)
+    if match is None:
+        return None
+    which, hour, minute = match.groups()
+    at = dt.timedelta(hours=int(hour), minutes=int(minute)) if hour else dt.timedelta(hours=24)
+    return WallTime(at, later=which != "until", working=which == "next working day")
+
+
+def next_at(
+    start: dt.datetime, wall: WallTime, *, zone: ZoneInfo, calendar: Calendar | None = None
+) -> dt.datetime:
+    """The first moment after `start` at which a clock shows that time, in UTC; with a calendar, on
+    a day of work. Raises CalendarInvalid where there is none.
+    """
+    first = start.astimezone(zone).date()
+    for ahead in range(1 if wall.later else 0, FARTHEST):
+        day = first + dt.timedelta(days=ahead)
+        at = _moment(dt.datetime.combine(day, dt.time()) + wall.at, zone)
+        if at > start and (calendar is None or _hours_of(day, zone, calendar)):
+            return at
+    raise CalendarInvalid("The calendar has no days of work.")
 
 
 def add(

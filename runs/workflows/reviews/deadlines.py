@@ -21,6 +21,11 @@ SOME_MONDAY = dt.datetime(2026, 6, 8, 12, tzinfo=dt.UTC)
 """Durations are compared from here; a week without holidays nearly everywhere."""
 
 
+WORKING = "business"
+"""The calendar whose days are days of work where neither the rules nor the team have one."""
+WEEKDAYS = Calendar(days=frozenset(range(5)))
+
+
 class Unknown(FieldRefused):
     """The rules name a calendar or a zone that there is not.
 
@@ -38,25 +43,31 @@ class Timetable:
 
 
 def of(
-    review: Review, opened_at: dt.datetime, known: Mapping[str, Calendar], *, zone: str = "UTC"
+    review: Review,
+    opened_at: dt.datetime,
+    known: Mapping[str, Calendar],
+    *,
+    zone: str = "UTC",
+    team: str = "",
 ) -> Timetable:
     """The moments of a question that is opened then.
 
-    `zone` is where the rules name none. Raises Unknown, calendars.CalendarInvalid.
+    `zone` is where the rules name none, `team` whose calendar says what a working day is where they
+    name no calendar. Raises Unknown, calendars.CalendarInvalid.
     """
     deadline = review.get("deadline")
     return Timetable(
         reminders=tuple(
             sorted(
-                moment(after, opened_at, review, known, zone=zone)
+                moment(after, opened_at, review, known, zone=zone, team=team)
                 for after in review.get("reminders", [])
             )
         ),
         stages=tuple(
-            moment(stage["after"], opened_at, review, known, zone=zone)
+            moment(stage["after"], opened_at, review, known, zone=zone, team=team)
             for stage in review.get("escalation", [])
         ),
-        deadline=moment(deadline["after"], opened_at, review, known, zone=zone)
+        deadline=moment(deadline["after"], opened_at, review, known, zone=zone, team=team)
         if deadline
         else None,
     )
@@ -69,9 +80,16 @@ def moment(
     known: Mapping[str, Calendar],
     *,
     zone: str = "UTC",
+    team: str = "",
 ) -> dt.datetime:
-    """So long after `start`, as the deadline of these rules counts. Raises as `of`."""
+    """So long after `start`, as the deadline of these rules counts, or the next such time of a
+    clock. Raises as `of`.
+    """
     where, calendar = _counted(review, known, zone)
+    wall = calendars.wall_time(after)
+    if wall is not None:
+        days = known.get(team) or known.get(WORKING) or WEEKDAYS if wall.working else None
+        return calendars.next_at(start, wall, zone=where, calendar=calendar or days)
     return calendars.add(start, calendars.parse(after), zone=where, calendar=calendar)
 
 
@@ -97,6 +115,18 @@ def of_stage(review: Review, stage: ReviewStage) -> Review:
     zone where it names none.
     """
     return {"deadline": {**(review.get("deadline") or {}), **stage["deadline"]}}
+
+
+def by_team(review: Review) -> bool:
+    """Whether these rules hang on what is a working day of the team."""
+    each = [review, *(of_stage(review, one) for one in review.get("stages", [])
+                      if "deadline" in one)]  # fmt: skip
+    return any(
+        (wall := calendars.wall_time(text)) is not None and wall.working
+        for rules in each
+        if not (rules.get("deadline") or {}).get("calendar")
+        for text in named(rules).values()
+    )
 
 
 def named(review: Review) -> dict[str, str]:

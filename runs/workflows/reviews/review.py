@@ -54,7 +54,10 @@ class ReviewStage(TypedDict, total=False):
 
 class Deadline(TypedDict, total=False):
     after: str
-    """ISO 8601 duration since the question was opened."""
+    """ISO 8601 duration since the question was opened; or the next time that a clock of the zone
+    shows: `until 12:00`, `next day 09:00`, `next working day 17:00`. With a calendar that is on one
+    of its days; a working day without one is of the team's calendar (that of its name), else of
+    `business`."""
     calendar: str
     """Name of one of `WAYSTATION_CALENDARS`, e.g. `business`; "" counts every hour."""
     zone: str

@@ -53,7 +53,10 @@ _STAGE_NAME = {"type": "string", "pattern": stages.NAME}
 _DEADLINE: dict[str, dict[str, Any]] = {
     "after": {
         "title": "After",
-        "description": "A number and its unit, or a duration in ISO 8601 such as PT4H.",
+        "description": (
+            "A number and its unit, a duration in ISO 8601 such as PT4H, or a time such as "
+            "“until 12:00”, “next day 09:00” or “next working day 17:00”."
+        ),
         **DURATION,
     },
     "calendar": {

@@ -19,8 +19,10 @@ from runs.workflows.reviews.calendars import (
     CalendarInvalid,
     DurationInvalid,
     add,
+    next_at,
     parse,
     read,
+    wall_time,
 )
 
 WEEK = read({"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]})
@@ -309,3 +311,67 @@ def test_a_setting_that_cannot_be_right_stops_the_start_and_is_named(monkeypatch
 def test_calendars_of_the_setting_join_the_shipped_one(monkeypatch):
     monkeypatch.setenv("WAYSTATION_CALENDARS", '{"nights": {"hours": ["00:00", "06:00"]}}')
     assert set(env.calendars("WAYSTATION_CALENDARS", {"business": {}})) == {"business", "nights"}
+
+
+TIMES = [
+    # zone, start, time, end; the first is a Saturday
+    ("Europe/Berlin", "2026-03-28T09:00", "until 12:00", "2026-03-28T12:00:00+01:00"),
+    ("Europe/Berlin", "2026-03-28T12:00", "until 12:00", "2026-03-29T12:00:00+02:00"),  # 23 hours
+    ("Europe/Berlin", "2026-03-28T09:00", "until 24:00", "2026-03-29T00:00:00+01:00"),
+    ("Europe/Berlin", "2026-03-28T23:00", "until 02:30", "2026-03-29T03:30:00+02:00"),  # none there
+    ("Europe/Berlin", "2026-10-24T23:00", "until 02:30", "2026-10-25T02:30:00+01:00"),  # the second
+    ("Europe/Berlin", "2026-10-24T13:00", "until 12:00", "2026-10-25T12:00:00+01:00"),  # 23 hours
+    ("Europe/Berlin", "2026-10-24T09:00", "next day 09:00", "2026-10-25T09:00:00+01:00"),
+    ("Europe/Berlin", "2026-03-27T08:00", "next working day 17:00", "2026-03-30T17:00:00+02:00"),
+    ("Europe/Berlin", "2026-10-22T18:00", "next working day 17:00", "2026-10-23T17:00:00+02:00"),
+    ("Europe/Berlin", "2026-10-23T18:00", "next working day 17:00", "2026-10-26T17:00:00+01:00"),
+    ("America/New_York", "2026-03-07T12:00", "until 02:30", "2026-03-08T03:30:00-04:00"),
+    ("America/Santiago", "2026-09-05T12:00", "until 00:30", "2026-09-06T01:30:00-03:00"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("zone", "start", "time", "end"), TIMES)
+def test_a_time_of_the_clock_is_the_next_one_in_its_zone(zone, start, time, end):
+    """Also where clocks change; never earlier than the clock says."""
+    wall = wall_time(time)
+    assert wall is not None
+    calendar = WEEK if wall.working else None
+    found = next_at(local(start, zone), wall, zone=ZoneInfo(zone), calendar=calendar)
+    assert found.astimezone(ZoneInfo(zone)).isoformat() == end
+
+
+def test_with_a_calendar_a_time_of_the_clock_is_on_a_day_of_work():
+    holidays = read({"days": ["mon", "tue", "wed", "thu", "fri"], "holidays": ["2026-06-08"]})
+    wall = wall_time("until 12:00")
+    assert wall is not None
+    found = next_at(local("2026-06-05T13:00", "UTC"), wall, zone=ZoneInfo("UTC"), calendar=holidays)
+    assert found.isoformat() == "2026-06-09T12:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "text", ["until noon", "until 25:00", "12:00", "next working day", "until 12:60", "PT4H", ""]
+)
+def test_what_is_no_time_of_the_clock_is_none(text):
+    assert wall_time(text) is None
+
+
+@settings(deadline=None)
+@given(
+    start=some.datetimes(dt.datetime(2026, 1, 1), dt.datetime(2027, 12, 31)),
+    zone=some.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
+    hour=some.integers(0, 23),
+    minute=some.integers(0, 59),
+    which=some.sampled_from(["until", "next day", "next working day"]),
+)
+def test_a_time_of_the_clock_is_later_than_its_beginning_and_at_most_a_long_weekend_away(
+    start, zone, hour, minute, which
+):
+    begin = start.replace(tzinfo=dt.UTC)
+    wall = wall_time(f"{which} {hour:02}:{minute:02}")
+    assert wall is not None
+    calendar = WEEK if wall.working else None
+    found = next_at(begin, wall, zone=ZoneInfo(zone), calendar=calendar)
+    assert begin < found <= begin + dt.timedelta(days=4, hours=2)
+    shown, day = found.astimezone(ZoneInfo(zone)), begin.astimezone(ZoneInfo(zone)).date()
+    assert not wall.working or shown.weekday() < 5
+    assert which == "until" or shown.date() > day
