@@ -66,6 +66,7 @@ def own(text: str) -> str:
     """A text in the reader's language, where it is one of ours."""
     if (get_language() or "en") == "en":
         return text
+    text = str(text)  # a template's own words in its place are lazy
     if text in _texts:
         return gettext(text)
     for words, pattern in (*_formats.get(text[:_HEAD], ()), *_formats[""]):
