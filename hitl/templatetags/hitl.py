@@ -191,20 +191,15 @@ def next_question(context: dict[str, Any]) -> dict[str, Any]:
     """The way to what this person is to answer next."""
     request = context["request"]
     count, query, was = waiting_count(request), walk.list_of(request), request.GET.get(walk.WAS, "")
-    if query and was:
-        pause = walk.following(request, was, query)
-        return {
-            "count": count,
-            "place": pause and walk.with_list(place_of(pause), query),
-            "pause": pause,
-            "at": walk.inbox_at(query),
-        }
-    pause = following(request) if count else None
+    query = query if was else ""
+    here = following(request) if count and not query else None
+    pause = walk.following(request, was, query) if query else here
     return {
         "count": count,
-        "place": pause and place_of(pause),
+        "place": pause and (walk.with_list(place_of(pause), query) if query else place_of(pause)),
         "pause": pause,
-        "at": walk.inbox_at(""),
+        "at": walk.inbox_at(query),
+        "single_keys": context.get("single_keys"),
     }
 
 
@@ -212,7 +207,12 @@ def next_question(context: dict[str, Any]) -> dict[str, Any]:
 def questions_beside(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
     """The ways from an open question to those before and after it."""
     query = walk.list_of(context["request"])
-    return {"pause": pause, "list": query, "at": walk.inbox_at(query) if query else ""}
+    return {
+        "pause": pause,
+        "list": query,
+        "at": walk.inbox_at(query) if query else "",
+        "single_keys": context.get("single_keys"),
+    }
 
 
 @register.simple_tag(takes_context=True)

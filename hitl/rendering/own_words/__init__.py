@@ -75,6 +75,7 @@ def own(text: str) -> str:
     if (get_language() or "en") == "en":
         return text
     _learn_of_extensions()
+    text = str(text)  # a template's own words in its place are lazy
     if text in _texts:
         return gettext(text)
     for words, pattern in (*_formats.get(text[:_HEAD], ()), *_formats[""]):
