@@ -65,6 +65,7 @@ HOLDS_BACK: dict[type[Model], dict[str, set[Code]]] = {
         "lost_attempts": {Code.AT_WORK, Code.WORKER_LOST, Code.LATER, *DUE},
         "deaths": {Code.AT_WORK, Code.WORKER_LOST, *DUE},
         "suspend_by": {Code.AT_WORK, Code.WORKER_LOST},
+        "suspend_because": {Code.AT_WORK, Code.WORKER_LOST},
         "queue": DUE,
         "interrupt_before": {Code.STOPPED},
         "interrupt_after": {Code.STOPPED},
@@ -93,9 +94,15 @@ HOLDS_BACK: dict[type[Model], dict[str, set[Code]]] = {
 """What may keep a run from going on: a table's column → the reasons in whose words it is."""
 HOLDS_NOTHING_BACK: dict[type[Model], set[str]] = {
     Run: {
+<<<<<<< HEAD
         "artifacts", "child_name", "code_seen", "created_at", "definition", "depth", "epoch",
         "forked_from", "gather_failed", "gather_size", "id", "imported_at", "input", "optional",
         "parent", "progress",
+=======
+        "artifacts", "child_name", "code_seen", "created_at", "definition", "deliveries", "depth",
+        "end_told", "epoch",
+        "forked_from", "id", "imported_at", "input", "optional", "parent", "progress",
+>>>>>>> h-e
         "queued_turn",
         "reason", "retry_of", "started_at", "started_by", "step_traceback", "untraced_steps",
         "work_order",
