@@ -94,15 +94,10 @@ HOLDS_BACK: dict[type[Model], dict[str, set[Code]]] = {
 """What may keep a run from going on: a table's column → the reasons in whose words it is."""
 HOLDS_NOTHING_BACK: dict[type[Model], set[str]] = {
     Run: {
-<<<<<<< HEAD
-        "artifacts", "child_name", "code_seen", "created_at", "definition", "depth", "epoch",
-        "forked_from", "gather_failed", "gather_size", "id", "imported_at", "input", "optional",
-        "parent", "progress",
-=======
         "artifacts", "child_name", "code_seen", "created_at", "definition", "deliveries", "depth",
         "end_told", "epoch",
-        "forked_from", "id", "imported_at", "input", "optional", "parent", "progress",
->>>>>>> h-e
+        "forked_from", "gather_failed", "gather_size", "id", "imported_at", "input", "optional",
+        "parent", "progress",
         "queued_turn",
         "reason", "retry_of", "started_at", "started_by", "step_traceback", "untraced_steps",
         "work_order",
