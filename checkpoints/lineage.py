@@ -11,12 +11,12 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db import connection
 from django.db.models import QuerySet
 
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 
 PAGE = 50
 WINDOW = 1_000
@@ -122,6 +122,12 @@ class Node:
     next_step: str
     loop_num: int
     created_at: dt.datetime
+    ended: str = ""
+    """How it ended, where that is not its status: `Checkpoint.standing`."""
+
+    @property
+    def standing(self) -> str:
+        return self.ended or self.status
 
 
 @dataclass(slots=True)
@@ -173,7 +179,7 @@ class Tree:
 
 def branches(thread: Thread, *, before: uuid.UUID | None = None, window: int = WINDOW) -> Tree:
     """The branches among the newest `window` checkpoints of a thread that are older than `before`:
-    one query, without bodies.
+    one query without bodies, and one more where some failed.
     """
     found = Checkpoint.objects.filter(thread=thread.pk)
     if before is not None:
@@ -190,7 +196,17 @@ def branches(thread: Thread, *, before: uuid.UUID | None = None, window: int = W
     )
     rows = [Node(*row) for row in found.order_by("-pk").values_list(*columns)[: window + 1]]
     older = rows[window - 1].id if len(rows) > window else None
-    return Tree(_in_order(_grown(reversed(rows[:window]), thread.head_id)), older)
+    nodes = _standing(rows[:window])
+    return Tree(_in_order(_grown(reversed(nodes), thread.head_id)), older)
+
+
+def _standing(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, with what a failed one says of its end."""
+    failed = [node.id for node in nodes if node.status == CheckpointStatus.FAILED]
+    said = Checkpoint.objects.only("status", "metadata").in_bulk(failed) if failed else {}
+    return [
+        replace(node, ended=said[node.id].standing) if node.id in said else node for node in nodes
+    ]
 
 
 def _grown(nodes: Iterable[Node], head: uuid.UUID | None) -> list[Branch]:

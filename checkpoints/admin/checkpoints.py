@@ -14,7 +14,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import store
 from checkpoints.admin.base import ReadOnlyAdmin, as_json, link, row, text_column
-from checkpoints.admin.columns import display
+from checkpoints.admin.columns import STATES, display
 from checkpoints.admin.lists import (
     AgeField,
     FarChangeList,
@@ -71,15 +71,6 @@ class ThreadAdmin(ReadOnlyAdmin):
 def came_along(thread: Thread, at: dt.datetime) -> bool:
     """Whether a row of that time came with the document from which the thread was imported."""
     return thread.imported_at is not None and at <= thread.imported_at
-
-
-CHECKPOINT_COLOURS = {
-    "active": "info",
-    "pending_input": "warning",
-    "completed": "success",
-    "failed": "danger",
-    "cancelled": "danger",
-}
 
 
 class CheckpointAdmin(ReadOnlyAdmin):
@@ -141,9 +132,9 @@ class CheckpointAdmin(ReadOnlyAdmin):
             " · ", "{}", ((row("checkpoints_checkpoint", "ckpt", key),) for key in following[:20])
         )
 
-    @display(description=gettext_lazy("status"), label=CHECKPOINT_COLOURS)
+    @display(description=gettext_lazy("status"), label=STATES)
     def status_label(self, checkpoint: Checkpoint) -> str:
-        return checkpoint.status
+        return checkpoint.standing
 
     @display(description=gettext_lazy("nodes"))
     def progress(self, checkpoint: Checkpoint) -> str:

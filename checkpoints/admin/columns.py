@@ -10,9 +10,14 @@ from django.utils.safestring import SafeString
 from unfold import decorators
 from unfold.utils import _boolean_icon, display_for_label
 
+from checkpoints.text.states import TONES, WORDS, state_words
+
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
+OF_TONES = {"good": "success", "bad": "danger", "wait": "warning", "work": "info"}
+STATES = {state: OF_TONES[tone] for state, tone in TONES.items()}
+"""State of a run, a question and the like → the kind of its label."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -34,7 +39,9 @@ def display(
         @wraps(shown)
         def drawn(*given: Any) -> SafeString:
             value = function(*given)
-            return _icon(value) if label is None else _label(value, label.get(value))
+            if label is None:
+                return _icon(value)
+            return _label(state_words(value) if value in WORDS else value, label.get(value))
 
         return cast(F, drawn) if boolean or label is not None else shown
 

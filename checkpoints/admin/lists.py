@@ -21,6 +21,7 @@ from unfold.views import ChangeList
 from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.models import CheckpointStatus
+from checkpoints.text.states import WORDS
 
 BEFORE, AFTER = "before", "after"
 SCAN = 10_000
@@ -173,15 +174,15 @@ class FilterField(admin.SimpleListFilter):
 
 
 class StatusField(FilterField):
-    title = parameter_name = "status"
-    words = {str(value): str(label) for value, label in CheckpointStatus.choices}
+    title, parameter_name = gettext_lazy("Status"), "status"
+    words = {str(value): gettext_lazy(WORDS[value]) for value in CheckpointStatus}
 
     def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:
         return rows.filter(status=chosen)
 
 
 class NodeField(FilterField):
-    title = parameter_name = "node"
+    title, parameter_name = gettext_lazy("Step"), "node"
     column = "node_id"
 
     def fits(self, value: Any) -> bool:
@@ -189,7 +190,7 @@ class NodeField(FilterField):
 
 
 class AgeField(FilterField):
-    title = parameter_name = "age"
+    title, parameter_name = gettext_lazy("Age"), "age"
     words = {name: words for name, (words, _) in AGES.items()}
 
     def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:
@@ -198,7 +199,8 @@ class AgeField(FilterField):
 
 
 class SizeField(FilterField):
-    title = parameter_name = column = "size"
+    title, parameter_name = gettext_lazy("Size"), "size"
+    column = "size"
     words = {name: words for name, (words, _) in SIZES.items()}
 
     def fits(self, value: Any) -> bool:

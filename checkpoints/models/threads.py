@@ -315,6 +315,13 @@ class Checkpoint(ids.HasShownId, models.Model):
     def __str__(self) -> str:
         return self.shown_id
 
+    @property
+    def standing(self) -> str:
+        """`status` as pages show it: what nobody answered in time is no failure there."""
+        if self.status != CheckpointStatus.FAILED or not isinstance(self.metadata, dict):
+            return self.status
+        return "expired" if self.metadata.get("failure_code") == "expired" else self.status
+
 
 class EventKind(models.TextChoices):
     """The wire names of the requirement documents; `log` is a line for people."""

@@ -49,7 +49,7 @@ class AllowedPrograms(ServerSide):
             if program and program not in allowed and "*" not in allowed:
                 raise command_config.invalid(
                     field,
-                    f"{program!r} is not among the programs that operators allow "
+                    f'"{program}" is not among the programs that operators allow '
                     "(WAYSTATION_COMMANDS).",
                 )
         if refused := sorted(
@@ -135,8 +135,8 @@ def _read(named: str) -> dict[str, Any]:
     except OSError as error:
         known = ", ".join(PRESETS)
         text = (
-            f"WAYSTATION_CODER={named!r} is neither a known agent ({known}) nor a file that can "
-            f"be read: {error.strerror}."
+            f'WAYSTATION_CODER="{named}" is neither a known agent ({known}) nor a file '
+            f"that can be read: {error.strerror}."
         )
         raise NotReady(NO_CODER_CODE, text) from error
     except (ValueError, TypeError, ConfigInvalid) as error:

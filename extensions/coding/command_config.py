@@ -10,12 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from extensions.coding import gate
 from extensions.coding.cli_output import RULES, Rule
 from extensions.coding.cli_presets import PRESETS
-from runs.workflows import ConfigInvalid, prompts
+from runs.workflows import ConfigInvalid, prompts, schemas
 
 NAME = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 ARGUMENTS = {
@@ -108,8 +106,8 @@ def invalid(field: str, text: str) -> ConfigInvalid:
 
 def check(config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid, with a sentence for who wrote it."""
-    for error in Draft202012Validator(SCHEMA).iter_errors(dict(config)):
-        raise invalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+    if errors := schemas.config_faults(SCHEMA, config):
+        raise ConfigInvalid(errors)
     check_gate(config)
     for field in ("command", "read_command"):
         if field in config:
@@ -121,8 +119,8 @@ def check(config: Mapping[str, Any]) -> None:
 def check_policy(config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid where what a step says of the settings' agent cannot be meant."""
     schema = {"type": "object", "properties": POLICY, "additionalProperties": False}
-    for error in Draft202012Validator(schema).iter_errors(dict(config)):
-        raise invalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+    if errors := schemas.config_faults(schema, config):
+        raise ConfigInvalid(errors)
     gate.check(config)
 
 

@@ -61,7 +61,7 @@ def check(config: Mapping[str, Any]) -> None:
         raise ConfigInvalid(
             {
                 "executor": [
-                    f"{AGENT!r} or {COMMAND!r}; left out, it is what the server's settings say."
+                    f"Write {AGENT} or {COMMAND}; left out, it is what the server's settings say."
                 ]
             }
         )

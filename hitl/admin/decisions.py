@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from checkpoints.admin.base import ReadOnlyAdmin, row, text_column
-from checkpoints.admin.columns import display
+from checkpoints.admin.columns import STATES, display
 from checkpoints.database.people import NAME
 from hitl.models import Anchor, Decision, Ledger
 
@@ -53,10 +53,7 @@ class DecisionAdmin(ReadOnlyAdmin):
         "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip
 
-    @display(
-        description=gettext_lazy("answer"),
-        label={"approve": "success", "revise": "warning", "cancel": "danger"},
-    )
+    @display(description=gettext_lazy("answer"), label=STATES)
     def action_label(self, decision: Decision) -> str:
         return decision.action
 

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.base import MOST, ConfirmedAdmin, row
-from checkpoints.admin.columns import display
+from checkpoints.admin.columns import STATES, display
 from checkpoints.database.people import NAME
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending
@@ -25,7 +25,7 @@ class DeliveryAdmin(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {
         "dlv": "pk",
         "pse": "pause",
-        "run": "pause__run",
+        "run": "run",
         "thr": "pause__run__thread",
         "end": "endpoint",
     }
@@ -47,6 +47,7 @@ class DeliveryAdmin(ConfirmedAdmin):
     fields = (
         "shown",
         "pause_link",
+        "run_link",
         "occasion",
         "mark",
         "channel",
@@ -63,16 +64,17 @@ class DeliveryAdmin(ConfirmedAdmin):
     def to_whom(self, delivery: Delivery) -> str:
         return delivery.to
 
-    @display(
-        description=gettext_lazy("status"),
-        label={"sent": "success", "dead": "danger", "sending": "info", "queued": "info"},
-    )
+    @display(description=gettext_lazy("status"), label=STATES)
     def state(self, delivery: Delivery) -> str:
         return delivery.status
 
     @display(description=gettext_lazy("pause"))
     def pause_link(self, delivery: Delivery) -> SafeString | str:
         return row("runs_pause", "pse", delivery.pause_id)
+
+    @display(description=gettext_lazy("run"))
+    def run_link(self, delivery: Delivery) -> SafeString | str:
+        return row("runs_run", "run", delivery.run_id)
 
     @admin.action(description=gettext_lazy("Send again…"), permissions=["operate"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
@@ -114,6 +116,7 @@ class EndpointAdmin(ConfirmedAdmin):
         "name",
         "belongs_to",
         "occasions",
+        "templates",
         "enabled",
         "why_disabled",
         "made_at",

@@ -86,7 +86,7 @@ class ApiTokenAdmin(ConfirmedAdmin):
 
     @display(
         description=gettext_lazy("standing"),
-        label={"valid": "success", "expired": "warning", "revoked": "danger"},
+        label={"valid": "success", "revoked": "danger"},
     )
     def standing(self, token: ApiToken) -> str:
         if token.revoked_at:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from checkpoints import ids
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.decisions.talk.feedback import MOST_SUGGESTED
+from hitl.forms.fields import Fault
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.tool_calls import CallsForm
 from hitl.models import Comment
@@ -117,6 +118,22 @@ class DecisionForm(forms.Form):
         ]
         self.first = wrong[0] if wrong and not elsewhere else ""
 
+    @property
+    def told(self) -> list[Fault]:
+        """What is wrong with what was typed beside the data."""
+        if not self.is_bound:
+            return []
+        controls = {
+            "edited_content": ("edited", gettext("The text that you approve")),
+            "feedback": ("reason", gettext("Reason")),
+            "wish": ("feedback", gettext("Feedback for the revision")),
+        }
+        return [
+            Fault(*controls[name], str(text))
+            for name in controls
+            for text in self.errors.get(name, [])
+        ]
+
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> None:
         """Show a service's errors at the fields they belong to; those of the data are shown by its
         own form.
@@ -125,6 +142,10 @@ class DecisionForm(forms.Form):
             name = "wish" if field == "feedback" and self.revises else field
             if name in {"wish", "feedback", "edited_content"}:
                 self.add_error(name, list(texts))
+
+
+NOTHING_TYPED = DecisionForm()
+"""Of every card on which nobody has typed: to make its fields takes longer than to draw them."""
 
 
 def _lines(text: str) -> str:

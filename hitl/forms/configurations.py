@@ -8,7 +8,9 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
+from hitl.forms.fields import Fault, faults_of
 from hitl.forms.json_schema import ABSENT, SchemaForm
+from hitl.rendering.own_words import in_words, own
 from runs.models import StepTemplate
 from runs.workflows import registry, schemas
 
@@ -53,7 +55,7 @@ class KindForm(forms.Form):
         if registry.config_schema(kind.function) is not None and not self.rest:
             del self.fields["more"]
         begun = {name: value for name, value in kind.config.items() if name in named}
-        self.config = SchemaForm(self.schema, data, begun if data is None else ABSENT)
+        self.config = SchemaForm(in_words(self.schema), data, begun if data is None else ABSENT)
 
     @property
     def changes_only(self) -> bool:
@@ -64,6 +66,15 @@ class KindForm(forms.Form):
     def words(self) -> list[forms.BoundField]:
         names = ["slug", "title"] if self.new else ["title"]
         return [self[name] for name in names]
+
+    @property
+    def problems_told(self) -> list[Fault]:
+        """What is wrong, in the order of the fields."""
+        return [
+            *faults_of(self.words),
+            *self.config.problems_told,
+            *faults_of([self["more"]] if "more" in self.fields else []),
+        ]
 
     def clean_more(self) -> dict[str, Any]:
         """An object, or nothing."""
@@ -93,7 +104,9 @@ class KindForm(forms.Form):
             self.add_error(None, gettext("See the marked fields of the configuration."))
         for place, texts in errors.items():
             if not place.startswith("config"):
-                self.add_error(place if place in self.fields else None, texts)
+                self.add_error(
+                    place if place in self.fields else None, [own(text) for text in texts]
+                )
 
 
 def _says(name: str, value: Any, kind: StepTemplate) -> bool:

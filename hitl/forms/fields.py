@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext
 
@@ -45,6 +46,28 @@ HELD = {
 """Type of an HTML input → what it can show. A browser empties it of anything else."""
 
 
+class Fault(NamedTuple):
+    """What is wrong with a form, as a line of the list above it."""
+
+    id: str
+    """Of the field that it is said at, too."""
+    title: str
+    words: str
+
+    @property
+    def names_itself(self) -> bool:
+        return any(f"{before}{self.title}{after}" in self.words for before, after in ("“”", "„“"))
+
+
+def faults_of(fields: Iterable[BoundField]) -> list[Fault]:
+    """What is wrong with plain fields."""
+    return [
+        Fault(field.id_for_label or str(field.auto_id), str(field.label), str(text))
+        for field in fields
+        for text in field.errors
+    ]
+
+
 @dataclass
 class FormField:
     """One field as a template shows it. `value` is what was typed, or a list of what was chosen."""
@@ -76,10 +99,14 @@ class FormField:
     """Of a list: a row with nothing in it."""
     within: str = ""
     """What the row that it stands in is called; "" outside of lists."""
+    group: str = ""
+    """What the groups that it stands in are called, from the outermost; "" in none."""
+    twin: int = 0
+    """How many fields before it have the same id but for this number."""
 
     @property
     def id(self) -> str:
-        return "id_" + re.sub(r"[^\w-]", "_", self.name)
+        return "id_" + re.sub(r"[^\w-]", "_", self.name) + (f".{self.twin}" if self.twin else "")
 
     @property
     def units(self) -> list[Option]:
@@ -141,11 +168,8 @@ class FormField:
     @property
     def title(self) -> str:
         """What it is called where it stands by itself, such as in a list of what is wrong."""
-        return (
-            f"{self.within}, {self.label}"
-            if self.within and self.label
-            else self.within or (self.label or self.path)
-        )
+        named = ", ".join(filter(None, [self.within, self.group, self.label]))
+        return named or self.path
 
     @property
     def least(self) -> int:
@@ -174,7 +198,7 @@ class FormField:
     def described_by(self) -> str:
         """Ids of what explains the field, for assistive technology."""
         return " ".join(
-            [f"{self.id}_help"] * bool(self.help) + [f"{self.id}_error"] * bool(self.errors)
+            [f"{self.id}.help"] * bool(self.help) + [f"{self.id}.error"] * bool(self.errors)
         )
 
     def each(self) -> Iterator[FormField]:

@@ -12,13 +12,14 @@ of lists, alternatives of several kinds) is a field for JSON text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
-from hitl.forms.fields import ROWS, FormField
+from hitl.forms.fields import ROWS, Fault, FormField
 from hitl.forms.kinds import (
     KeptFile,
     escaped,
@@ -33,9 +34,11 @@ from hitl.forms.texts import (
     as_duration,
     as_sent,
     duration_of,
+    needed,
     read,
     shown,
 )
+from hitl.rendering.own_words import own
 from runs.workflows import attachments, refusals, schemas
 
 PREFIX = "input"
@@ -83,6 +86,11 @@ class SchemaForm:
             payload if payload is not ABSENT else {} if self.root.kind == "group" else None
         )
         """What the posted fields stand for."""
+        twins = Counter[str]()
+        for entry in self.root.each():
+            name = entry.id
+            entry.twin = twins[name]
+            twins[name] += 1
         self.add_errors(self.problems)
 
     @property
@@ -90,8 +98,8 @@ class SchemaForm:
         return self.root.parts if self.root.kind == "group" else [self.root]
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
-        """Show errors (dotted path → sentences) at the fields they belong to; what belongs to none
-        is given back.
+        """Show errors (dotted path → sentences) at the fields they belong to, in the reader's
+        language; what belongs to none is given back.
         """
         known = {entry.path: entry for entry in self.root.each()}
         left: list[str] = []
@@ -100,10 +108,15 @@ class SchemaForm:
             while at and at not in known:
                 at = at.rpartition(".")[0]
             if at and (target := known.get(at)):
-                target.errors += [text for text in texts if text not in target.errors]
+                said = [self._said(text, target) if at == path else own(text) for text in texts]
+                target.errors += [text for text in said if text not in target.errors]
             else:
-                left += texts
+                left += [own(text) for text in texts]
         return left
+
+    @staticmethod
+    def _said(text: str, at: FormField) -> str:
+        return needed(at.kind, at.label or at.title) if text == refusals.NEEDED else own(text)
 
     @property
     def is_multipart(self) -> bool:
@@ -111,10 +124,12 @@ class SchemaForm:
         return attachments.asked_in(self.root.schema)
 
     @property
-    def problems_told(self) -> list[tuple[str, str, str]]:
-        """What is wrong, in the order of the fields: id of the field, its title, and the words."""
+    def problems_told(self) -> list[Fault]:
+        """What is wrong, in the order of the fields."""
         return [
-            (entry.id, entry.title, text) for entry in self.root.each() for text in entry.errors
+            Fault(entry.id, entry.title, text)
+            for entry in self.root.each()
+            for text in entry.errors
         ]
 
     def mark_first(self) -> bool:
@@ -135,6 +150,7 @@ class SchemaForm:
         label: str,
         required: bool,
         within: str = "",
+        group: str = "",
     ) -> tuple[FormField, Any]:
         """A field and what it stands for, ABSENT where it was left empty."""
         flat = flatten(schema)
@@ -149,6 +165,7 @@ class SchemaForm:
             schema=flat,
             unsaid=self.unsaid,
             within=within,
+            group=group,
         )
         if initial is ABSENT and "default" in flat:
             initial = flat["default"]
@@ -169,6 +186,8 @@ class SchemaForm:
         known = initial if isinstance(initial, Mapping) else {}
         needed = made.schema.get("required", [])
         payload = {}
+        is_row = made.within and made.path.rpartition(".")[2].isdecimal()
+        above = [made.group] if is_row or not made.path else [made.group, made.label]
         for key, part in schemas.declared(made.schema).items():
             place = {
                 "name": f"{made.name}.{escaped(key)}",
@@ -181,6 +200,7 @@ class SchemaForm:
                 label=refusals.label_of(key, {}),
                 required=key in needed,
                 within=made.within,
+                group=", ".join(filter(None, above)),
             )
             made.parts.append(entry)
             if value is not ABSENT:

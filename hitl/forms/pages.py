@@ -16,11 +16,12 @@ from checkpoints.database.people import User
 from checkpoints.models import WhenBusy
 from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
+from hitl.forms.fields import Fault, faults_of
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.kinds import LONG, names_of
 from hitl.forms.priorities import PriorityField
 from hitl.forms.texts import NumberField, WholeField
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import in_words, own
 from runs.definitions import readiness, rights
 from runs.models import Template
 from runs.workflows import attachments, refusals, schemas
@@ -179,7 +180,7 @@ class WorkOrderForm(forms.Form):
         """`begun` is an input to begin with; fields that are not changed keep its values."""
         super().__init__(*args, **kwargs)
         self.begun = begun or {}
-        self.schema: dict[str, Any] = template.input_schema or {}
+        self.schema: dict[str, Any] = in_words(template.input_schema or {})
         offer_teams(self, user)
         self.fields["priority"] = PriorityField(user)
         if not template.needs_repository:
@@ -277,16 +278,15 @@ class WorkOrderForm(forms.Form):
         return bool(self.errors or self.deep.problems_told)
 
     @property
-    def problems_told(self) -> list[tuple[str, str, str]]:
-        """What is wrong, in the order of the fields: id of the field, its title, and the words."""
-        told: list[tuple[str, str, str]] = []
+    def problems_told(self) -> list[Fault]:
+        """What is wrong, in the order of the fields."""
+        told: list[Fault] = []
         for deep, field in self.shown:
             if deep:
                 ids = {entry.id for entry in field.each()}
-                told += [one for one in self.deep.problems_told if one[0] in ids]
+                told += [fault for fault in self.deep.problems_told if fault.id in ids]
             else:
-                at = field.id_for_label or field.auto_id
-                told += [(at, str(field.label), str(text)) for text in field.errors]
+                told += faults_of([field])
         return told
 
     def input_values(self) -> dict[str, Any]:
@@ -325,7 +325,7 @@ class WorkOrderForm(forms.Form):
             )
             left = texts if name is not None else self.deep.add_errors({field: texts})
             for text in left:
-                self.add_error(name, text)
+                self.add_error(name, own(text))
 
 
 def is_flat(part: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from django.forms.utils import ErrorDict
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.database.people import User
+from hitl.forms.fields import Fault, faults_of
 from hitl.forms.pages import PREFIX, WorkOrderForm
 from runs.models import Schedule, Template
 from runs.models.schedules import CatchUp, Overlap
@@ -103,6 +104,10 @@ class TimesForm(forms.Form):
     @property
     def refused(self) -> bool:
         return bool(self.errors)
+
+    @property
+    def problems_told(self) -> list[Fault]:
+        return faults_of(self)
 
 
 class ScheduleForm(WorkOrderForm, TimesForm):

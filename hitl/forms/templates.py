@@ -15,13 +15,15 @@ from django.utils.translation import gettext, gettext_lazy
 
 from hitl.forms import drafts
 from hitl.forms.configurations import JsonText
+from hitl.forms.fields import Fault, faults_of
 from hitl.forms.kinds import same
 from hitl.forms.rules import Part, RulesForm
+from hitl.rendering.own_words import own
 from runs import definitions
 from runs.definitions.editing import fields
 from runs.definitions.freezing import STEP_KEYS
 from runs.models import StepTemplate, Template
-from runs.workflows import letters
+from runs.workflows import letters, refusals
 from runs.workflows.registry import traits_of
 from runs.workflows.reviews.rules import SCHEMA as REVIEW
 
@@ -172,10 +174,21 @@ class TemplateForm(forms.Form):
         )
         return replace(part, open=self.whole.wrong or self.whole.grew)
 
+    @property
+    def problems_told(self) -> list[Fault]:
+        """What is wrong, in the order of the fields; a step's with its number."""
+        told = faults_of(field for field in self if field.name != "version")
+        for number, rules in enumerate(self.rules, start=1):
+            step = gettext("Step %(value)s") % {"value": number}
+            told += [
+                fault._replace(title=f"{step}, {fault.title}") for fault in rules.form.problems_told
+            ]
+        return [*told, *self.whole.form.problems_told]
+
     def fields_to_save(self) -> dict[str, Any]:
         """What `runs.definitions.edit_template` takes; what was not changed stays as it is."""
         given = self.cleaned_data
-        own = {
+        words = {
             name: getattr(self.template, name) if _alike(self.template, name, value) else value
             for name, value in given.items()
             if name in OWN
@@ -192,7 +205,7 @@ class TemplateForm(forms.Form):
         }
         if not self.template.slug and not whole["reducers"]:
             del whole["reducers"]  # as the steps' functions say
-        return {**own, "steps": steps, **whole}
+        return {**words, "steps": steps, **whole}
 
     def add_errors(self, errors: Mapping[str, list[str]]) -> None:
         """Show what a template was refused for beside its fields: `steps.1.review.quorum` at step
@@ -203,7 +216,7 @@ class TemplateForm(forms.Form):
             step = place.startswith("steps.") and what.isdecimal() and int(what) < len(self.rules)
             name = f"{what}.{field}" if step else place
             if name in self.fields:
-                self.add_error(name, texts)
+                self.add_error(name, [own(text) for text in texts])
                 continue
             rules = self.rules[int(what)] if step else self.whole
             shown = (
@@ -228,11 +241,7 @@ class TemplateForm(forms.Form):
         taken: set[str] = set()
         for number, row in enumerate(self.whole.to_save().get("reducers", [])):
             if (key := row.get("key")) is None or key in taken:
-                text = (
-                    gettext("This is needed.")
-                    if key is None
-                    else gettext("This key is there twice.")
-                )
+                text = refusals.NEEDED if key is None else gettext("This key is there twice.")
                 self.whole.add_errors({f"reducers.{number}.key": [text]})
             taken.add(key or "")
 

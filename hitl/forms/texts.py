@@ -161,6 +161,18 @@ def _exact(text: str) -> float:
     return found
 
 
+def needed(kind: Kind, label: str) -> str:
+    """What is said of a field that was left empty: what to do."""
+    words = {
+        "one": gettext("Choose “%(label)s”."),
+        "several": gettext("Choose “%(label)s”."),
+        "file": gettext("Choose a file for “%(label)s”."),
+        "check": gettext("Confirm “%(label)s”."),
+        "rows": gettext("Add to “%(label)s”."),
+    }
+    return words.get(kind, gettext("Enter “%(label)s”.")) % {"label": label}
+
+
 class WholeField(forms.IntegerField):
     """A whole number of a plain form."""
 

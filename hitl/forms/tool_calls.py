@@ -18,12 +18,16 @@ from typing import Any
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
+from hitl.forms.fields import Fault
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.texts import parsed
+from hitl.rendering.own_words import in_words, own
 from runs.models import Pause
 from runs.workflows.tool_calls import APPROVE, EDIT, MADE, REASON, REJECT, RESPOND, RESULT
 
 PREFIX = "call"
+FIELDS = ("decision", "arguments", "result", "reason")
+"""Of a call, in the order in which they stand."""
 MOST_FIELDS = 100
 """Arguments that are shown one by one."""
 
@@ -84,6 +88,12 @@ class CallRow:
     def id(self) -> str:
         return "id_" + self.name.replace(".", "_")
 
+    def id_of(self, field: str) -> str:
+        """Of the control that one of FIELDS is about."""
+        if field == "decision":
+            return self.id
+        return self.parts[0].id if field == "arguments" and self.parts else f"{self.id}_{field}"
+
     @property
     def arguments(self) -> str:
         return json.dumps(self.call["arguments"], indent=2, ensure_ascii=False)
@@ -116,12 +126,17 @@ class CallRow:
 
     @property
     def sent(self) -> list[tuple[str, str, str | None]]:
-        """The arguments as they go out: name, value, and what stood there before a change."""
+        """The arguments as they go out: name, value, and what stood there before a change. What was
+        changed comes first, then whom and how much it is about.
+        """
         asked = dict(_flat("", self.call["arguments"]))
         changed = [part for part in self.parts if part.changed and self.decision == EDIT]
         after = _edited(self.call["arguments"], changed)
         given = dict(_flat("", after)) if isinstance(after, Mapping) else {"": str(after)}
-        names = list(dict.fromkeys([*asked, *given]))[:MOST_FIELDS]
+        names = sorted(
+            dict.fromkeys([*asked, *given]),
+            key=lambda name: (given.get(name) == asked.get(name), VITAL.search(name) is None),
+        )
         return [
             (
                 name,
@@ -186,15 +201,21 @@ class CallsForm:
         """How many arguments were changed."""
         return sum(row.changed for row in self.rows)
 
+    @property
+    def problems_told(self) -> list[Fault]:
+        """What is wrong, in the order of the calls."""
+        return [
+            Fault(row.id_of(name), f"{row.call['tool']}, {number}", text)
+            for number, row in enumerate(self.rows, start=1)
+            for name in FIELDS
+            for text in row.errors.get(name, [])
+        ]
+
     def mark_first(self) -> bool:
         """Let the first field that is wrong say so; tells whether one is."""
         wrong = next((row for row in self.rows if row.errors), None)
         if wrong is not None:
-            wrong.first = next(
-                name
-                for name in ("decision", "arguments", "result", "reason")
-                if name in wrong.errors
-            )
+            wrong.first = next(name for name in FIELDS if name in wrong.errors)
         return wrong is not None
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
@@ -208,11 +229,11 @@ class CallsForm:
                 None,
             )
             if row is None:
-                left += texts
+                left += map(own, texts)
                 continue
             at = path.removeprefix(f"calls.{row.call['id']}").removeprefix(".").partition(".")[0]
-            own = at if at in {"reason", "arguments", "result"} else "decision"
-            row.errors.setdefault(own, []).extend(texts)
+            field = at if at in FIELDS else "decision"
+            row.errors.setdefault(field, []).extend(map(own, texts))
         return left
 
 
@@ -230,7 +251,8 @@ def form_of(
         return CallsForm(pause.calls, data)
     if not pause.required_inputs:
         return None
-    return SchemaForm(pause.required_inputs, data, pause.known if known is None else known)
+    schema = in_words(pause.required_inputs)
+    return SchemaForm(schema, data, pause.known if known is None else known)
 
 
 def _answer(row: CallRow) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hitl.decisions.reviewers import policy
 from hitl.models.outbound import Delivery, Occasion
 from hitl.outbound import recipients
 from runs.models import Pause
+from runs.workflows.refusals import in_json
 
 
 class CannotSend(Exception):
@@ -68,7 +69,7 @@ def send_request(
     else:
         person = policy.answerers(pause).filter(called(recipient)).first()
         if person is None:
-            raise CannotSend(f"Nobody named {recipient[:60]!r} may answer this question.")
+            raise CannotSend(f"Nobody named {in_json(recipient, 60)} may answer this question.")
         notifications.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)
     return list(
         Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).exclude(

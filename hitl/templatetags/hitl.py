@@ -20,23 +20,23 @@ from lucide.templatetags.lucide import lucide
 from checkpoints import ids
 from checkpoints.forensics import steps
 from checkpoints.lineage import Branch
-from checkpoints.models import CheckpointStatus
 from checkpoints.text import dates, invisible
+from checkpoints.text.states import state_icon, state_words, tone
 from hitl.decisions.deadlines import changes
 from hitl.http import languages
 from hitl.identity import factors
-from hitl.rendering import events, moments
+from hitl.rendering import events, moments, templating
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import in_words, own, own_faults
 from hitl.rendering.paging import ListPage
-from hitl.rendering.patches import sheets
+from hitl.rendering.patches import sheets, written
 from hitl.rendering.patches.reading import ReadPatch
 from hitl.rendering.patches.sheets import PatchSheet
 from hitl.rendering.word_diff import DiffPart
 from hitl.views.cards.lines import verdict
-from hitl.views.cards.orders import order_status, state_words
+from hitl.views.cards.orders import order_status
 from hitl.views.cards.standing import Card
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
@@ -50,6 +50,7 @@ from runs.workflows import attachments, refusals, schemas
 register = template.Library()
 register.tags |= i18n.register.tags  # nearly every template has words
 register.filters |= i18n.register.filters
+register.tag("translate", templating.translate)
 register.filter(moments.ago)
 register.filter(moments.ahead)
 register.filter(events.short_id)
@@ -62,6 +63,9 @@ register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
 register.filter(own)
+register.filter(own_faults)
+register.filter(tone)
+register.filter(state_icon)
 
 
 @register.simple_tag
@@ -302,11 +306,6 @@ def brief(shown_id: str) -> str:
 
 
 @register.filter
-def status_words(status: str) -> str:
-    return str(CheckpointStatus(status).label)
-
-
-@register.filter
 def whereabouts(order: WorkOrder) -> str:
     """Where an order stands, or what ended it and where."""
     return phases.whereabouts(order)
@@ -315,7 +314,7 @@ def whereabouts(order: WorkOrder) -> str:
 @register.filter
 def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
     """An order's input as its form had it: in its order, under its labels."""
-    parts = schemas.declared(order.template.input_schema or {})
+    parts = schemas.declared(in_words(order.template.input_schema or {}))
     names = [
         *(name for name in parts if name in order.input),
         *(name for name in order.input if name not in parts),
@@ -393,6 +392,27 @@ def laid_out(context: Context, patch: ReadPatch) -> PatchSheet:
     return made or sheets.draw(patch, look_of(getattr(context, "request", None)))
 
 
+@register.simple_tag
+def patch_tree(sheet: PatchSheet) -> SafeString:
+    return written.tree(sheet)
+
+
+@register.simple_tag
+def patch_choices(patch: ReadPatch) -> SafeString:
+    return written.choices(patch.files)
+
+
+@register.simple_tag(takes_context=True)
+def patch_files(context: Context, sheet: PatchSheet) -> SafeString:
+    return written.files(
+        context["pause"].pk,
+        sheet,
+        icon("chevron-right", 14),
+        ticks=bool(context.get("talk") or context.get("ticks")),
+        only=context.get("only"),
+    )
+
+
 @register.inclusion_tag("hitl/pauses/_left_out.html", takes_context=True)
 def left_out(context: Context, text: str) -> dict[str, Any]:
     """What the rendering of a Markdown text leaves out."""
@@ -414,9 +434,3 @@ def changed_words(parts: Sequence[DiffPart]) -> SafeString:
     return SafeString(
         "".join(format_html(marks.get(one.kind, "{}"), visible(one.text)) for one in parts)
     )
-
-
-@register.filter
-def colour(status: str, classes: str) -> str:
-    """The class of a status, of `status=class` pairs; "" where it has none."""
-    return dict(pair.split("=") for pair in classes.split()).get(status, "")

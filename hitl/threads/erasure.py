@@ -26,6 +26,7 @@ from checkpoints.models import Thread, append_only
 from checkpoints.retention import garbage
 from checkpoints.retention.rules import Tally, weight
 from checkpoints.state import codec
+from checkpoints.text.states import state_words
 from hitl.decisions.services import NotFound
 from hitl.models import Decision, Erasure, Import, idempotency
 from hitl.threads import descendants
@@ -150,7 +151,7 @@ def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
     if live is not None:
         raise CannotErase(
             gettext("%(run)s is %(status)s. Cancel it first; nothing was erased.")
-            % {"run": live.shown_id, "status": live.get_status_display().lower()}
+            % {"run": live.shown_id, "status": state_words(live.status).lower()}
         )
     return thread_ids
 

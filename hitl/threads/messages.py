@@ -26,6 +26,7 @@ from hitl.decisions.services import (
     answered_before,
     decide,
     end_run,
+    reason_to_suspend,
 )
 from hitl.models import Decision, Via, Vote
 from runs import keyed
@@ -37,6 +38,7 @@ from runs.threads import memory, turns
 from runs.threads import message_queue as lines
 from runs.threads.message_queue import TurnRefused
 from runs.threads.turns import ThreadBusy, Turn
+from runs.workflows.refusals import in_json
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER, text_field
 
@@ -224,7 +226,11 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
         action = WORDS.get(text) or (ANSWER if ANSWER in pause.answers else REVISE)
         if action == REVISE and REVISE not in pause.answers:
             raise AnswerInvalid(
-                {"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]},
+                {
+                    "input": [
+                        f"Only APPROVE or REJECT can be answered here, not {in_json(text, 60)}."
+                    ]
+                },
                 code="unknown_answer",
             )
         # the steps that follow read an answer as any input
@@ -301,12 +307,14 @@ def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
     end_run(find_run(run_id, by=by), by=by, via=via)
 
 
-def suspend(run_id: uuid.UUID, *, by: User) -> None:
+def suspend(run_id: uuid.UUID, *, by: User, reason: str = "") -> None:
     """Ask a run to stop at its next step boundary, and its child runs too.
 
-    Raises RunEnded where nothing works.
+    Raises NotFound, RunEnded where nothing works, and forks.ReasonMissing as `suspend_order`.
     """
-    runs.suspend_run(find_run(run_id, by=by), by=by)
+    run = visibility.find_run_to_suspend(run_id, by=by)
+    reason = reason_to_suspend(reason, run.thread, by=by)
+    runs.suspend_run(run, by=by, reason=reason)
 
 
 def find_run(run_id: uuid.UUID, *, by: User) -> Run:

@@ -18,10 +18,24 @@ from hitl.rendering.own_words import own
 from hitl.views.common import place_of
 from hitl.views.story import output_of
 from runs.models import Definition, Pause, Run, WorkOrder
-from runs.states import COMPLETED, FAILURE, LIVE, PAUSED, PENDING, RUNNING, STOPS
+from runs.states import (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    FAILED,
+    FAILURE,
+    LIVE,
+    PAUSED,
+    PENDING,
+    RUNNING,
+    STOPS,
+)
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
 
+STOPPED: Mapping[str, str] = {FAILED: "failed", CANCELLED: "ended", EXPIRED: "ended"}
+"""How the step looks at which a run ended without its result."""
+PUT_TO_SOMEBODY = {PAUSED, *STOPPED}
 MANY = 500
 """Child runs that a page reads of each level."""
 CHILD_OUTPUT = 1_000
@@ -189,12 +203,13 @@ def progress_of(
     left_out: Collection[str] = (),
     failed: str = "",
 ) -> list[dict[str, str]]:
-    """The steps and the pauses between them, each `done`, `now`, `failed`, `todo` or `left`; what
-    is `now` and waits for a worker is `next` too.
+    """The steps and the pauses between them, each `done`, `now`, `failed`, `ended`, `todo` or
+    `left`; what is `now` and waits for a worker is `next` too. Where somebody or a rule ended the
+    work is `ended`.
 
     Args:
-        status: an order's. With `gathers` its child runs work for the current step, and `paused`
-            says that one of them asks.
+        status: an order's `standing`. With `gathers` its child runs work for the current step, and
+            `paused` says that one of them asks.
         phase: of the question that is open, or that the run ended at; None where there is none. A
             question that is not the pause after its step is the step's own, which is not done
             before it is answered.
@@ -209,7 +224,7 @@ def progress_of(
         is_done = (
             here
             and not gathers
-            and (stopped or (status in {"paused", "failed"} and sequence.asks_after(step, phase)))
+            and (stopped or (status in PUT_TO_SOMEBODY and sequence.asks_after(step, phase)))
         )
         if here:
             state = "todo"
@@ -218,7 +233,7 @@ def progress_of(
         past = {"title": own(step["title"]), "state": state}
         if step["name"] == failed and state == "done":
             past |= {"state": "failed", "past": "yes"}
-        at = "failed" if status == "failed" else "now"
+        at = STOPPED.get(status, "now")
         more = (
             {"person": "yes"}
             if status == "paused"
@@ -299,8 +314,6 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     }
 
 
-def suspended_by(runs: Iterable[Run]) -> str:
-    """Who wants the runs at work to stop at their next step boundary."""
-    return next(
-        (run.suspend_by for run in runs if run.suspend_by and run.status in {PENDING, RUNNING}), ""
-    )
+def suspending(runs: Iterable[Run]) -> Run | None:
+    """The first of the runs at work that somebody wants to stop at its next step boundary."""
+    return next((run for run in runs if run.suspend_by and run.status in {PENDING, RUNNING}), None)

@@ -75,11 +75,15 @@ def _ended(
     """Where the steps stand that follow an end: as their runs do, if they have begun."""
     run = order.latest_run
     usual = "left" if run is not None and run.status in ENDED else "todo"
-    begun = {each.child_name: ENDING_STATES.get(each.status, "failed") for each in below}
+    begun = {each.child_name: ENDING_STATES[each.status] for each in below}
     return {step["name"]: begun.get(end, usual) for end, step in endings.items()}
 
 
-ENDING_STATES: dict[str, str] = {COMPLETED: "done", **dict.fromkeys(LIVE, "now")}
+ENDING_STATES: Mapping[str, str] = {
+    COMPLETED: "done",
+    **dict.fromkeys(LIVE, "now"),
+    **family.STOPPED,
+}
 
 
 def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:

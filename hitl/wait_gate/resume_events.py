@@ -18,6 +18,7 @@ from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from runs.services import external_runs
 from runs.workflows import tool_calls
+from runs.workflows.refusals import in_json
 from runs.workflows.sequence import APPROVE, CANCEL
 from runs.workflows.wait_for_input import ANSWER, text_field
 
@@ -176,7 +177,11 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
     fields.pop("decision", None)
     if fields:
         raise AnswerInvalid(
-            {"payload": [f"The answer {action!r} takes no {', '.join(sorted(fields))[:200]}."]},
+            {
+                "payload": [
+                    f"The answer {in_json(action)} takes no {', '.join(sorted(fields))[:200]}."
+                ]
+            },
             code="input_unexpected",
         )
     if (

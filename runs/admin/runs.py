@@ -23,29 +23,13 @@ from checkpoints.admin.base import (
     text,
     text_column,
 )
-from checkpoints.admin.columns import display
+from checkpoints.admin.columns import STATES, display
 from checkpoints.admin.page_context import UNREADABLE
 from checkpoints.database.people import NAME
 from checkpoints.models import Blob
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows.sequence import UnknownName
-
-RUN_COLOURS = {
-    "pending": "info",
-    "running": "primary",
-    "paused": "warning",
-    "completed": "success",
-    "failed": "danger",
-    "cancelled": "danger",
-    "expired": "danger",
-}
-PAUSE_COLOURS = {
-    "open": "warning",
-    "answered": "success",
-    "cancelled": "danger",
-    "expired": "danger",
-}
 
 
 class WorkOrderRows(ConfirmedAdmin):
@@ -76,9 +60,9 @@ class WorkOrderRows(ConfirmedAdmin):
         "author", "created_by", "created_at",
     )  # fmt: skip
 
-    @display(description=gettext_lazy("status"), label=RUN_COLOURS)
+    @display(description=gettext_lazy("status"), label=STATES)
     def status_label(self, order: WorkOrder) -> str:
-        return order.status
+        return order.standing
 
     @display(description=gettext_lazy("phase"))
     def phase_words(self, order: WorkOrder) -> str:
@@ -172,7 +156,7 @@ class RunRows(ConfirmedAdmin):
         "imported_at",
     )  # fmt: skip
 
-    @display(description=gettext_lazy("status"), label=RUN_COLOURS)
+    @display(description=gettext_lazy("status"), label=STATES)
     def status_label(self, run: Run) -> str:
         return run.status
 
@@ -248,7 +232,7 @@ class PauseRows(ConfirmedAdmin):
         "stage", "closed_at",
     )  # fmt: skip
 
-    @display(description=gettext_lazy("status"), label=PAUSE_COLOURS)
+    @display(description=gettext_lazy("status"), label=STATES)
     def status_label(self, pause: Pause) -> str:
         return pause.status
 

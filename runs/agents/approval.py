@@ -189,7 +189,7 @@ class _RuleReader:
         elif tool and self.tools is not None and tool not in self.tools:
             self.say(
                 f"{place}.tool",
-                f"{tool[:80]!r} is none of the tools here: "
+                f"{refusals.in_json(tool, 80)} is none of the tools here: "
                 f"{', '.join(sorted(self.tools)) or 'there are none'}.",
             )
         if not isinstance(why, str) or len(why) > LONGEST_WHY:
@@ -258,7 +258,10 @@ def _bad_pattern(value: Any) -> str:
     try:
         schemas.compiled(value)
     except re2.error:
-        return f"{value[:80]!r} is no pattern of RE2's syntax (no look-around, no back-references)."
+        return (
+            f"{refusals.in_json(value, 80)} is no pattern of RE2's syntax (no look-around, no "
+            "back-references)."
+        )
     return ""
 
 

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from jsonschema import Draft202012Validator
-
 from runs.agents import approval, tools
 from runs.agents.approval import ApprovalRule
 from runs.agents.tools import Tool, UnknownTool, find
@@ -143,14 +141,12 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def _shape(config: Mapping[str, Any]) -> None:
-    for error in Draft202012Validator(SCHEMA).iter_errors(dict(config)):
-        raise ConfigInvalid(
-            {".".join(str(part) for part in error.absolute_path): [error.message[:300]]}
-        )
+    if errors := schemas.config_faults(SCHEMA, config):
+        raise ConfigInvalid(errors)
     model, url = config.get("model", ""), config.get("base_url", "")
     if model and not _MODEL.fullmatch(model):
         expected = (
-            f"{SCRIPTED!r}, or a provider and a name such as openai:gpt-5-mini; providers are "
+            f"Write {SCRIPTED}, or a provider and a name such as openai:gpt-5-mini; providers are "
             f"{' and '.join(PROVIDERS)}."
         )
         raise ConfigInvalid({"model": [expected]})
@@ -168,7 +164,7 @@ def check_url(url: str) -> None:
         or parts.fragment
     ):
         raise ConfigInvalid(
-            {"base_url": ["https://host/v1, without a user, a password or a question mark."]}
+            {"base_url": ["Write https://host/v1, without a user, a password or a question mark."]}
         )
 
 

@@ -140,13 +140,13 @@ def check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
         for step in steps
     ]
     errors = [
-        f"The step {name!r} {reason}, which takes checkpoints."
+        f"The step {refusals.in_json(name)} {reason}, which takes checkpoints."
         for name, reason in reasons
         if reason
     ]
     errors += [
-        f"The step {step['name']!r} follows an end with the state as it was, which takes "
-        "checkpoints."
+        f"The step {refusals.in_json(step['name'])} follows an end with the state as it was, "
+        "which takes checkpoints."
         for step in steps
         if step.get("only_on")
     ]

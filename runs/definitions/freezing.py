@@ -165,7 +165,7 @@ def _check_endings(steps: Sequence[FrozenStep], *, inside: tuple[str, ...]) -> N
         if inside:
             raise refused(place, "A sub-step cannot follow an end: the workflow's own run has it.")
         if end in taken:
-            raise refused(place, f"There is another step with only_on {end!r}.")
+            raise refused(place, f"There is another step with only_on {refusals.in_json(end)}.")
         taken.add(end)
         wrong = [name for name in UNFIT_FOR_ENDINGS if step.get(name)]
         if wrong or registry.asks_by_itself(step["function"]):
@@ -213,7 +213,7 @@ def _check_targets(steps: Sequence[FrozenStep]) -> None:
             if target.step not in known and refusals.close(target.step, known):
                 raise refused(
                     f"steps.{position}.step_template_slug",
-                    f"Its code leads to the step {target.step!r} ({target.place}). "
+                    f"Its code leads to the step {refusals.in_json(target.step)} ({target.place}). "
                     f"{refusals.unknown('step', target.step, known)}",
                 )
 
@@ -232,7 +232,7 @@ def _check_approvals_wanted(steps: Sequence[FrozenStep]) -> None:
     for position, step in enumerate(steps):
         for wanted in approvals_wanted(step):
             place = f"steps.{position}.step_template_slug"
-            says = f"Its code requires the approval of {wanted.step!r}"
+            says = f"Its code requires the approval of {refusals.in_json(wanted.step)}"
             if wanted.step not in known and not (
                 wanted.optional and registry.is_known(wanted.step)
             ):
@@ -290,7 +290,8 @@ def _freeze_step(
     if name in taken or not name or len(name) > 100:
         raise refused(
             f"steps.{position}.name",
-            f"Each step needs a name of its own; {name!r} is taken, empty or too long.",
+            f"Each step needs a name of its own; {refusals.in_json(name)} is taken, empty or "
+            "too long.",
         )
     rounds = step.get("max_revisions", 3)
     if type(rounds) is not int or not 0 <= rounds <= 10:
@@ -323,7 +324,8 @@ def _freeze_step(
     check_no_secrets(frozen.get("required_inputs", {}), f"steps.{position}.required_inputs")
     if kind.slug in inside:
         raise refused(
-            f"steps.{position}.step_template_slug", f"{kind.slug!r} would be a sub-step of itself."
+            f"steps.{position}.step_template_slug",
+            f"{refusals.in_json(kind.slug)} would be a sub-step of itself.",
         )
     if kind.sub_steps:
         frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug), kinds=kinds)
@@ -395,7 +397,8 @@ def _check_answers(steps: Sequence[FrozenStep]) -> None:
             if to not in names:
                 raise refused(
                     f"{place}.{field}",
-                    f"The answer {name!r} leads to {to!r}, which is no step of this template.",
+                    f"The answer {refusals.in_json(name)} leads to {refusals.in_json(to)}, which "
+                    "is no step of this template.",
                 )
         if (to := step.get("on_failure", "")) and (to not in names or to == step["name"]):
             itself = "A step that failed does not lead to itself; `retry` tries it again."

@@ -27,6 +27,7 @@ from runs.models import StepTemplate, Template
 from runs.models.kinds import Kinds
 from runs.security import credentials
 from runs.workflows.code import extras
+from runs.workflows.refusals import in_json
 from runs.workflows.registry import Lack, NotReady, UnknownStep, find, traits_of
 
 DEEP = 20
@@ -109,7 +110,7 @@ class ServerAbilities:
             kind = self._kinds.of(step)
             if kind is None:
                 named = str(step.get("step_template_slug") or step.get("step_type") or "")
-                yield "template_invalid", f"There is no step template {named!r} any more"
+                yield "template_invalid", f"There is no step template {in_json(named)} any more"
             else:
                 yield from self._lacks_of_kind(kind)
                 yield from self._lacks_of_steps(kind.sub_steps, deep - 1)
@@ -152,7 +153,7 @@ class ServerAbilities:
         for name in names:
             if name not in self._keys:
                 advice = "an operator keeps one in the admin or with `manage.py credential set`"
-                yield "credential_missing", f"There is no credential {name[:80]!r}: {advice}"
+                yield "credential_missing", f"There is no credential {in_json(name, 80)}: {advice}"
 
 
 def any_repository() -> bool:

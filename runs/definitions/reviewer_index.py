@@ -93,7 +93,9 @@ def check_narrowed(run: Run, review: Mapping[str, Any]) -> None:
     if within := review.get("within"):
         allowed = set(people.filter(_among(within)).values_list(NAME, flat=True))
         if others := sorted(users - allowed):
-            raise _refused(f"{others[0]!r} is not among the reviewers that its template names.")
+            raise _refused(
+                f"{refusals.in_json(others[0])} is not among the reviewers that its template names."
+            )
         people = people.filter(_among(within))
     able = people.filter(_among(named))
     if not review.get("self_approval", True):

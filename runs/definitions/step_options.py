@@ -146,9 +146,7 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in the options that a step names, and give only those. Raises PolicyInvalid."""
     named = {name: step[name] for name in SCHEMA["properties"] if name in step}
     for error in Draft202012Validator(SCHEMA).iter_errors(named):
-        raise PolicyInvalid(
-            ".".join(str(part) for part in error.absolute_path), refusals.message_of(error)
-        )
+        raise PolicyInvalid(*refusals.config_fault(error))
     if named.get("skip_when") is not None:
         _check_condition(named["skip_when"])
     if named.get("queue", "steps") not in settings.WAYSTATION_QUEUES:
@@ -252,10 +250,8 @@ def check_keeping(values: Mapping[str, Any]) -> None:
     if values.get("frequency", Frequency.STEP) not in Frequency.values:
         raise PolicyInvalid("frequency", f"One of {', '.join(Frequency.values)}.")
     for error in Draft202012Validator(RETENTION).iter_errors(values.get("retention", {})):
-        raise PolicyInvalid(
-            ".".join(["retention", *(str(part) for part in error.absolute_path)]),
-            refusals.message_of(error),
-        )
+        place, text = refusals.config_fault(error)
+        raise PolicyInvalid(f"retention.{place}".rstrip("."), text)
     budget = values.get("size_budget")
     if budget is not None and (type(budget) is not int or not 1 <= budget < 2**63):
         raise PolicyInvalid(

@@ -13,6 +13,7 @@ from runs.definitions import templates
 from runs.definitions.errors import TemplateInvalid
 from runs.definitions.freezing import freeze_steps
 from runs.models import Template
+from runs.workflows.refusals import in_json
 from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
 
@@ -78,7 +79,11 @@ def place(template: str, step: str) -> AgentStep:
     )
     if found is None:
         raise CallInvalid(
-            {"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]}
+            {
+                "step": [
+                    f"The template {in_json(template)} has no agent's step {in_json(step, 100)}."
+                ]
+            }
         )
     return found
 

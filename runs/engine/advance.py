@@ -89,7 +89,8 @@ def advance(
     whose last child it was. None of them where another worker has the run: a message that comes
     twice is normal.
     """
-    ends, wake, gathers = time.monotonic() + budget, [], run_id
+    ends, wake = time.monotonic() + budget, list[Wake]()
+    gathers: uuid.UUID | None = run_id
     while (held := _claim_and_work(run_id, ends=ends)) is not None:
         wake += held.progress.wake
         gathers = held.run.parent_id if held.progress.ended else None

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Case, DateTimeField, F, Q, Subquery, Value, When
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import Case, DateTimeField, F, Q, Subquery, When
+from django.db.models.functions import Coalesce
 
 from checkpoints import store
 from checkpoints.database import clock
@@ -92,7 +92,11 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
         moved = waiting.move({PAUSED}, PENDING, awaited=0, gather_due_at=None, **count, **on)
     # the row is ours now: nobody else counts meanwhile
     elif waiting.update(
-        awaited=F("awaited") - 1, suspend_by=_wish(run), gather_due_at=_next_start(), **count
+        awaited=F("awaited") - 1,
+        suspend_by=_wish(run, "suspend_by"),
+        suspend_because=_wish(run, "suspend_because"),
+        gather_due_at=_next_start(),
+        **count,
     ):
         moved = Run.objects.filter(pk=run.parent_id, awaited=0).move({PAUSED}, PENDING, **on)
     else:  # it has ended, or goes on already
@@ -100,14 +104,12 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
     return [(run.parent_id, DEFAULT_QUEUE)] if moved else []
 
 
-def _wish(run: Run) -> Coalesce:
-    """Who wants a run that ends now, or its parent, to stop at the next step boundary: that is the
-    parent's.
+def _wish(run: Run, column: str) -> Case:
+    """Who wants a run that ends now, or its parent, to stop at the next step boundary, and why:
+    that is the parent's.
     """
-    return Coalesce(
-        NullIf(F("suspend_by"), Value("")),
-        Subquery(Run.objects.filter(pk=run.pk).values("suspend_by")),
-    )
+    own = Subquery(Run.objects.filter(pk=run.pk).values(column))
+    return Case(When(suspend_by="", then=own), default=F(column))
 
 
 def _next_start() -> Case:

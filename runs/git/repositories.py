@@ -234,7 +234,11 @@ def _name(values: Mapping[str, Any]) -> str:
 def _default_template(values: Mapping[str, Any]) -> str:
     slug = values["default_template"]
     fits = not slug or Template.objects.current().filter(slug=slug, needs_repository=True).exists()
-    return "" if fits else f"There is no template {slug[:80]!r} that works on a repository."
+    return (
+        ""
+        if fits
+        else f"There is no template {refusals.in_json(slug, 80)} that works on a repository."
+    )
 
 
 def _allowed_templates(values: Mapping[str, Any]) -> str:

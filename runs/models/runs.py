@@ -26,15 +26,13 @@ from runs import states
 from runs.models.frequency import Frequency
 from runs.models.gathers import GathersChildren
 from runs.models.priority import bounded, priority_field
-from runs.models.templates import (
-    Definition,
-    Repository,
-    Template,
-)
+from runs.models.templates import Definition, Repository, Template
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
 Person = AbstractBaseUser | AnonymousUser
+END_UNTOLD = Q(end_told=False, status__in=sorted(states.ENDED), parent=None, imported_at=None)
+END_UNTOLD &= Q(work_order__isnull=False)
 
 
 class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
@@ -268,6 +266,10 @@ class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: Person) -> RunQuerySet:
         return self.filter(thread__in=Thread.objects.visible_to(user))
 
+    def ends_untold(self) -> RunQuerySet:
+        """Runs of orders that ended, of which nobody has been planned to be told."""
+        return self.filter(END_UNTOLD)
+
     def gathers_due(self, *, now: dt.datetime | clock.FromNow) -> RunQuerySet:
         """Runs of which more child runs may be started."""
         return self.filter(status=RunStatus.PAUSED, gather_due_at__lte=now)
@@ -343,6 +345,14 @@ class Run(ids.HasShownId, GathersChildren):
     )
     suspend_by = models.CharField(
         max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary."
+    )
+    suspend_because = SealedTextField(
+        default="", db_default="", blank=True, help_text="Why, where `suspend_by` names somebody."
+    )
+    end_told = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether those who are told of an order's end were planned to be told of it.",
     )
     held_because = models.TextField(
         blank=True,
@@ -441,18 +451,16 @@ class Run(ids.HasShownId, GathersChildren):
                 condition=Q(gather_due_at__isnull=False),
                 name="run_by_gather_due",
             ),
-            # a thread's attempts, newest first
-            models.Index(fields=["thread", "-id"], name="run_by_thread"),
+            models.Index(fields=["thread", "-id"], name="run_by_thread"),  # newest first
             models.Index(
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
             # whose turn it is: whose work has begun lately
             models.Index(
-                fields=["-started_at"],
-                condition=Q(started_at__isnull=False),
-                name="run_by_start",
+                fields=["-started_at"], condition=Q(started_at__isnull=False), name="run_by_start"
             ),
         ]
+        indexes += [models.Index(fields=["id"], condition=END_UNTOLD, name="run_end_untold")]
         permissions = [("step_around_review", "Can bypass a review")]
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
+from runs.workflows.refusals import in_json
 from runs.workflows.reviews import calendars
 
 FIELDS = 5
@@ -39,7 +40,8 @@ def zone_of(name: str) -> ZoneInfo:
     """The time zone of an IANA name. Raises CronInvalid."""
     if name not in available_timezones():
         raise CronInvalid(
-            f"There is no time zone {name[:60]!r}. Use an IANA name, such as Europe/Berlin or UTC."
+            f"There is no time zone {in_json(name, 60)}. Use an IANA name, such as Europe/Berlin "
+            "or UTC."
         )
     return ZoneInfo(name)
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from runs.workflows.refusals import in_json
+
 MOST, LONGEST = 50, 260
 USUAL = {"https": 443, "http": 80}
 """Scheme → the port that a host without one stands for."""
@@ -90,7 +92,7 @@ def _read(entry: str) -> str:
         or not 0 < int(match["port"] or 1) < 65_536
     ):
         raise HostInvalid(
-            f"{entry[:80]!r} is no host: write api.example.org or localhost:11434, without "
+            f"{in_json(entry, 80)} is no host: write api.example.org or localhost:11434, without "
             "https:// and without a path."
         )
     return low.replace(match["host"], match["host"].rstrip("."), 1)

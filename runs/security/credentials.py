@@ -26,7 +26,7 @@ from runs.models import Credential
 from runs.models.credentials import NAME
 from runs.security import allowed_hosts
 from runs.workflows.base import StepFailed
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, in_json
 
 SHORTEST, LONGEST = 8, 32_000
 """Characters of a value. What is shorter could not be scrubbed from texts without spoiling them."""
@@ -157,10 +157,9 @@ def resolve(name: str, *, team_id: int | None, to: str = "") -> str:
     )
     if len(value) < SHORTEST:
         raise StepFailed(
-            f"There is no credential {name[:80]!r} that this run may use. An operator keeps one "
-            "in the admin or with"
-            " `manage.py credential set`, or names an environment variable in "
-            "WAYSTATION_CREDENTIALS_FROM_ENV.",
+            f"There is no credential {in_json(name, 80)} that this run may use. An operator keeps "
+            "one in the admin or with `manage.py credential set`, or names an environment "
+            "variable in WAYSTATION_CREDENTIALS_FROM_ENV.",
             code="credential_missing",
         )
     return value
@@ -172,7 +171,7 @@ def _check_sent_to(row: Credential, to: str) -> None:
     """
     if not row.hosts or allowed_hosts.covers(row.hosts, to):
         return
-    bound = f"The credential {row.name!r} may be sent to {', '.join(row.hosts)} only"
+    bound = f"The credential {in_json(row.name)} may be sent to {', '.join(row.hosts)} only"
     if to:
         there = allowed_hosts.shown(to) or "this address"
         message = (
@@ -192,7 +191,8 @@ def _opened(row: Credential) -> str:
         return str(demand(row.value))
     except (encryption.KeyMissing, encryption.SealBroken) as error:
         raise StepFailed(
-            f"The credential {row.name!r} cannot be opened: {error}", code="credential_locked"
+            f"The credential {in_json(row.name)} cannot be opened: {error}",
+            code="credential_locked",
         ) from None
 
 

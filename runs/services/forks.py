@@ -18,6 +18,7 @@ from checkpoints.events import log
 from checkpoints.forensics.diff import commit_of
 from checkpoints.models import Checkpoint, CheckpointStatus
 from checkpoints.state import codec
+from checkpoints.text.states import state_words
 from runs import keyed
 from runs.definitions import rights
 from runs.engine import approvals, imported
@@ -364,10 +365,10 @@ def prospect(checkpoint: Checkpoint) -> Prospect:
     except ImportStands as refused:
         return Prospect(checkpoint=checkpoint, refusal=str(refused), commit=commit_of(checkpoint))
     message = (
-        (
-            f"A run of this thread is still alive ({alive.get_status_display().lower()}). "
-            "Cancel it or let it end, then fork."
+        gettext(
+            "A run of this thread is still alive (%(status)s). Cancel it or let it end, then fork."
         )
+        % {"status": state_words(alive.status).lower()}
         if alive
         else ""
     )

@@ -40,6 +40,7 @@ from runs.urgency import Urgency
 from runs.workflows import attachments, registry, schemas, sequence
 from runs.workflows.base import DeliveryPolicy
 from runs.workflows.base.typed import faults
+from runs.workflows.refusals import in_json
 
 LONGEST_TITLE, LONGEST_ABOUT = 120, 60
 """Characters of a title that is made of a request, and of what it takes from an input."""
@@ -300,7 +301,7 @@ def _create(
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in sequence.stops(definition.steps):
             raise InputInvalid(
-                {"interrupt": [f"The template has no step {name[:100]!r} to stop at."]}
+                {"interrupt": [f"The template has no step {in_json(name, 100)} to stop at."]}
             )
     files = {
         name: input[name] for name in attachments.names_in(template.input_schema) if name in input
@@ -351,26 +352,27 @@ def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
     return Repository.objects.get(pk=repository_id)
 
 
-def suspend(order_id: uuid.UUID, *, by: User) -> None:
+def suspend(order_id: uuid.UUID, *, by: User, reason: str = "") -> None:
     """Ask what works for an order, or waits for a worker, to stop at its next step boundary.
 
     Raises RunEnded where nothing does.
     """
-    _suspend(Run.objects.filter(work_order=order_id), by, "This work order")
+    _suspend(Run.objects.filter(work_order=order_id), by, reason, "This work order")
 
 
-def suspend_run(run: Run, *, by: User) -> None:
+def suspend_run(run: Run, *, by: User, reason: str = "") -> None:
     """As `suspend`, of a run and its child runs."""
     family = level = [run.pk]
     while level := list(Run.objects.live().filter(parent__in=level).values_list("pk", flat=True)):
         family = [*family, *level]
-    _suspend(Run.objects.filter(pk__in=family), by, "This run")
+    _suspend(Run.objects.filter(pk__in=family), by, reason, "This run")
 
 
-def _suspend(wanted: QuerySet[Run], by: User, what: str) -> None:
+def _suspend(wanted: QuerySet[Run], by: User, reason: str, what: str) -> None:
     name = by.get_full_name() or by.get_username()
+    wish = {"suspend_by": name[:150], "suspend_because": " ".join(reason.split())}
     works = Q(status__in=[PENDING, RUNNING]) | Q(status=PAUSED, gather_queued__gt=0)
-    if not wanted.filter(works).update(suspend_by=name[:150]):
+    if not wanted.filter(works).update(**wish):
         raise RunEnded(
             gettext("%(what)s does not work at the moment, so there is nothing to suspend.")
             % {"what": what}

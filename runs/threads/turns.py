@@ -19,6 +19,7 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.state import codec, redaction, reducers
+from checkpoints.text.states import state_words
 from runs import definitions, keyed, urgency
 from runs.definitions import readiness, rights
 from runs.engine.drafts.events import line, unkept
@@ -30,6 +31,7 @@ from runs.states import CANCELLED, FAILED, LIVE, RETRIED
 from runs.tasks import nudge_on_commit
 from runs.threads import conversation, memory, opening
 from runs.workflows import attachments, owned, sequence, tool_calls
+from runs.workflows.refusals import in_json
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes."""
@@ -257,7 +259,7 @@ def check_free(place: ThreadPosition) -> None:
     if last is not None and last.status in LIVE:
         raise ThreadBusy(
             gettext("%(shown_id)s is %(status)s on this thread. Answer, cancel or await it first.")
-            % {"shown_id": last.shown_id, "status": last.get_status_display().lower()}
+            % {"shown_id": last.shown_id, "status": state_words(last.status).lower()}
         )
     _check_own(place)
 
@@ -478,5 +480,5 @@ def _check_stops(definition: Definition, turn: Turn) -> None:
         if unknown := sorted(set(names) - known):
             there = ", ".join(sorted(known))
             raise InputInvalid(
-                {field: [f"The template has no step {unknown[0][:100]!r}. It has {there}."]}
+                {field: [f"The template has no step {in_json(unknown[0], 100)}. It has {there}."]}
             )

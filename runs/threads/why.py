@@ -126,7 +126,8 @@ def _losses(run: Run) -> list[str]:
 def _suspending(run: Run) -> list[str]:
     if not run.suspend_by:
         return []
-    return [gettext("It stops after this step, as %(who)s asked.") % {"who": run.suspend_by}]
+    who = ": ".join(filter(None, [run.suspend_by, run.suspend_because]))
+    return [gettext("It stops after this step, as %(who)s asked.") % {"who": who}]
 
 
 def _pending(run: Run, now: dt.datetime) -> Reason:

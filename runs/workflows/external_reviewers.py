@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runs.workflows.base import Outside, StepFailed
+from runs.workflows.refusals import in_json
 
 MOST = 20
 """Addresses that one question goes to."""
@@ -63,7 +64,7 @@ def asked(
     addresses = [*(outside.to if outside else ()), *named(review)]
     if wrong := [address for address in addresses if not is_address(address)]:
         raise StepFailed(
-            f"{str(wrong[0])[:100]!r} is no mail address, so nobody can be asked there.",
+            f"{in_json(str(wrong[0]), 100)} is no mail address, so nobody can be asked there.",
             code="outside_invalid",
         )
     to = list(dict.fromkeys(address.lower() for address in addresses))
@@ -85,6 +86,6 @@ def asked(
 def _given(wanted: Sequence[str], answers: Mapping[str, str]) -> list[str]:
     if unknown := [action for action in wanted if action not in answers]:
         raise StepFailed(
-            f"{unknown[0][:60]!r} is no answer of this question.", code="outside_invalid"
+            f"{in_json(unknown[0], 60)} is no answer of this question.", code="outside_invalid"
         )
     return [name for name in answers if name in wanted or not wanted]

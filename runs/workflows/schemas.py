@@ -30,7 +30,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 
 from runs import limits
-from runs.workflows.refusals import in_json, library_message
+from runs.workflows.refusals import config_fault, fault_of, in_json, library_message
 
 MAX_BYTES = limits.SCHEMA_BYTES
 MAX_DEPTH = limits.SCHEMA_DEPTH
@@ -38,7 +38,6 @@ MAX_NODES = limits.SCHEMA_PARTS
 MAX_ANSWER = limits.ANSWER_BYTES
 MAX_ITEMS = limits.UNIQUE_ITEMS
 MAX_WORK = limits.VALIDATION_WORK
-LISTED = 20  # allowed values that a sentence lists
 NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Keywords that ask for nothing: beside a reference, they are said of this place alone."""
 FAULTS = 100
@@ -238,7 +237,7 @@ class _Writer:
                 compiled(value)
             except (re2.error, TypeError) as error:
                 message = (
-                    f"{str(value)[:80]!r} is no pattern of RE2's syntax (no look-around, no "
+                    f"{in_json(value)} is no pattern of RE2's syntax (no look-around, no "
                     "back-references)."
                 )
                 raise SchemaRefused(path, message) from error
@@ -250,17 +249,16 @@ class _Writer:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise SchemaRefused(
                 path,
-                f"The reference {str(reference)[:80]!r} leads out of this schema; nothing "
-                "is fetched.",
+                f"The reference {in_json(reference)} leads out of this schema; nothing is fetched.",
             )
         if reference in seen:
-            raise SchemaRefused(path, f"The reference {reference!r} leads back to itself.")
+            raise SchemaRefused(path, f"The reference {in_json(reference)} leads back to itself.")
         value: Any = self.root
         for part in reference[2:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(value, Mapping) or name not in value:
                 raise SchemaRefused(
-                    path, f"The reference {reference!r} leads nowhere inside this schema."
+                    path, f"The reference {in_json(reference)} leads nowhere inside this schema."
                 )
             value = value[name]
         there = self.written(value, path, (*seen, reference), depth)
@@ -458,11 +456,24 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
         for fault in islice(
             _causes(Checker(schema, format_checker=FORMATS).iter_errors(plain)), FAULTS
         ):
-            path, text = _said(fault)
+            path, text = fault_of(fault)
             if text not in errors.setdefault(path, []):
                 errors[path].append(text)
     finally:
         _left.reset(token)
+    return errors
+
+
+def config_faults(schema: Mapping[str, Any], config: Any) -> dict[str, list[str]]:
+    """Say what is wrong with a configuration, whose schema is our own: dotted path → sentences.
+
+    A key that the schema does not know is told with those that come close.
+    """
+    errors: dict[str, list[str]] = {}
+    plain = dict(config) if isinstance(config, Mapping) else config
+    for fault in islice(Draft202012Validator(schema).iter_errors(plain), FAULTS):
+        place, text = config_fault(fault)
+        errors.setdefault(place, []).append(text)
     return errors
 
 
@@ -542,109 +553,3 @@ def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
                 yield from _causes(nearest)
                 continue
         yield error
-
-
-def _said(error: ValidationError) -> tuple[str, str]:
-    """Where an error belongs, and what it says in words for a person."""
-    path = [str(part) for part in error.absolute_path]
-    if error.validator in {"required", "dependentRequired"}:
-        path.append(_missing_name(error))
-    return ".".join(path), _words_of(error)
-
-
-def _missing_name(error: ValidationError) -> str:
-    """The required name that an error is about; "" where none can be told."""
-    if not isinstance(error.instance, dict):
-        return ""
-    names: Any = error.validator_value
-    if isinstance(names, Mapping):  # of `dependentRequired`: a name → the names that it needs
-        names = [name for needed in names.values() for name in needed]
-    missing = (name for name in names if name not in error.instance and repr(name) in error.message)
-    return next(missing, "")
-
-
-def _words_of(error: ValidationError) -> str:
-    rule: Any = error.validator_value
-    if not isinstance(error.validator, str):  # the schema `false`
-        return "This was not asked for. Leave it out."
-    match error.validator:
-        case "required":
-            return "This is needed."
-        case "dependentRequired":
-            given: Any = error.instance
-            missing = _missing_name(error)
-            causes = (name for name, needed in rule.items() if missing in needed and name in given)
-            return f"This is needed where {next(causes, 'another field')[:100]} is given."
-        case "type":
-            kinds = [rule] if isinstance(rule, str) else list(rule)
-            return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
-        case "enum":
-            values = [one[:60] if isinstance(one, str) else in_json(one, 60) for one in rule]
-            rest = " and others" if len(values) > LISTED else ""
-            return f"Must be one of: {', '.join(values[:LISTED])}{rest}."
-        case "const":
-            return "Must be confirmed." if rule is True else f"Must be {in_json(rule)}."
-        case "minimum":
-            return f"Must be at least {rule}."
-        case "maximum":
-            return f"Must be at most {rule}."
-        case "exclusiveMinimum":
-            return f"Must be more than {rule}."
-        case "exclusiveMaximum":
-            return f"Must be less than {rule}."
-        case "minLength":
-            return "This is needed." if rule == 1 else f"Must have at least {rule} characters."
-        case "maxLength":
-            return f"May have up to {rule} characters."
-        case "minItems":
-            return f"Needs at least {rule} {'entry' if rule == 1 else 'entries'}."
-        case "maxItems":
-            return f"May have up to {rule} entries."
-        case "format":
-            return f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
-        case "additionalProperties" if rule is False:
-            asked = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
-            held: Any = error.instance
-            more = [str(name)[:60] for name in held if name not in asked]
-            return f"Holds names that are not asked for: {', '.join(more[:LISTED])}."
-        case "pattern" if isinstance(error.schema, Mapping) and (
-            shape := error.schema.get("description")
-        ):
-            value = in_json(error.instance, 60)
-            return f"{value} does not have the form that is asked for: {str(shape)[:200]}"
-        case "anyOf" | "oneOf" if all(
-            isinstance(value, Mapping) and "const" in value for value in rule
-        ):
-            return "Must be one of the choices."
-        case "anyOf" | "oneOf" if error.context:
-            return "Fits none of the allowed shapes."
-        case "anyOf" | "oneOf":
-            return "Fits more than one of the allowed shapes."
-        case "items" if rule is False and isinstance(error.schema, Mapping):
-            return f"May have up to {len(error.schema.get('prefixItems', []))} entries."
-        case "contains" if error.message.endswith("matching the given schema"):
-            return "Has no entry of the kind that is asked for."
-        case "minProperties":
-            return f"Needs at least {rule} {'field' if rule == 1 else 'fields'}."
-        case "maxProperties":
-            return f"May have up to {rule} {'field' if rule == 1 else 'fields'}."
-    if error.validator == "not":
-        return "This value is not allowed here."
-    return f"{library_message(error)}."
-
-
-KINDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "yes or no",
-    "array": "a list",
-    "object": "an object",
-    "null": "empty",
-}
-FORMAT_WORDS = {
-    "date": "a date such as 2026-03-31",
-    "time": "a time such as 14:30",
-    "date-time": "a date and time with its zone, such as 2026-03-31T14:30:00+02:00",
-    "email": "an email address",
-}

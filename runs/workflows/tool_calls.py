@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from runs.workflows import schemas
+from runs.workflows.refusals import in_json
 
 DECISIONS = "call_decisions"
 """State key under which earlier versions kept what was decided.
@@ -79,7 +80,7 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
         if call.id in by_id or not 0 < len(call.id) <= LONGEST_ID or not call.id.isprintable():
             message = (
                 f"Each call needs an id of its own, of up to {LONGEST_ID} printable characters; "
-                f"{call.id[:60]!r} is none, or taken."
+                f"{in_json(call.id, 60)} is none, or taken."
             )
             raise CallsRefused(message)
         if not call.tool or call.risk not in RISKS:

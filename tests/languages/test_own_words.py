@@ -14,7 +14,10 @@ from extensions.chat import templates as chat
 from extensions.coding import templates as coding
 from extensions.repo_tidy import templates as repo_tidy
 from hitl.rendering.catalogues import ROOT
-from hitl.rendering.own_words import RULES, STORED, in_words, own
+from hitl.rendering.own_words import in_words, own
+from hitl.rendering.own_words.labels import LABELS
+from hitl.rendering.own_words.rules import RULES
+from hitl.rendering.own_words.sentences import FAULTS, WITHIN
 from runs import phases
 from runs.definitions.editing import fields
 from runs.models.frequency import Frequency
@@ -37,7 +40,7 @@ def test_every_title_and_help_of_the_editor_is_known():
     shown = texts_of(fields.of_step(["a"], {})) | texts_of(fields.of_template())
     shown -= {str(title) for title in HEADINGS.values()}
     labels = {str(label) for label in Frequency.labels}
-    assert shown - labels - {*RULES, *STORED} == set()
+    assert shown - labels - {*RULES, *LABELS} == set()
 
 
 def test_what_ships_is_known():
@@ -47,12 +50,12 @@ def test_what_ships_is_known():
     wholes = [template for one in modules for template in one.TEMPLATES.values()]
     steps = [step for template in wholes for step in template["steps"]]
     labels = {choice["label"] for step in steps for choice in step.get("choices", [])}
-    assert kinds | labels | {template["title"] for template in wholes} <= {*STORED}
-    assert {*HEADINGS.values()} <= {*STORED}
+    assert kinds | labels | {template["title"] for template in wholes} <= {*LABELS}
+    assert {*HEADINGS.values()} <= {*LABELS}
     assert {*PHASES.values(), *HEADINGS} <= {*phases.WORDS}
 
 
-@pytest.mark.parametrize("known", sorted({*STORED, *RULES}))
+@pytest.mark.parametrize("known", sorted({*LABELS, *RULES, *FAULTS, *WITHIN}))
 def test_each_has_german_words(known):
     assert GERMAN[known].string
 

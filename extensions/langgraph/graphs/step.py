@@ -35,6 +35,7 @@ from extensions.langgraph.graphs.inputs import GRAPH_RUNS, REQUIREMENTS, GraphIn
 from extensions.langgraph.graphs.questions import REPLY, Raised
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
 from runs.workflows.owned import Keeps
+from runs.workflows.refusals import in_json
 from runs.workflows.registry import Config, Lack, ServerSide, Setting, step
 from runs.workflows.schemas import SchemaRefused
 from runs.workflows.sequence import REVISE
@@ -99,11 +100,11 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
         config.get("output", []),
         config.get("recursion_limit", 1),
     )
-    if name not in settings.WAYSTATION_GRAPHS:
+    if not isinstance(name, str) or name not in settings.WAYSTATION_GRAPHS:
         known = ", ".join(sorted(settings.WAYSTATION_GRAPHS)) or "none yet"
         errors["graph"] = [
             (
-                f"{str(name)[:60]!r} is no graph that WAYSTATION_GRAPHS of this server names; "
+                f"{in_json(name, 60)} is no graph that WAYSTATION_GRAPHS of this server names; "
                 f"it names {known}."
             )
         ]

@@ -28,6 +28,17 @@ BUSY = (
 )
 
 
+SUSPENDS = (
+    "For whoever takes part, whom its questions ask or asked by their rules, and holders of "
+    "`runs.change_run`; the same may let it go on (`approve`). 422 `reason_required`: who takes no "
+    "part gives a reason, of up to 240 characters."
+)
+
+
+class SuspendIn(serializers.Serializer[Any]):
+    reason = OptionalText(help_text="Why, for those who let it go on; stands in the question.")
+
+
 class IdField(serializers.CharField):
     """A shown id, `<prefix>_…`, as its key. The document of the API reads `prefix` too."""
 

@@ -18,14 +18,17 @@ from checkpoints.models import Checkpoint, Thread
 from hitl.api.query import flag, id_parameter
 from hitl.api.threads.fields import (
     PENDING_INPUT,
+    SUSPENDS,
     CheckpointOut,
     IdField,
     InputIn,
     RunOut,
     SaidOut,
+    SuspendIn,
     runs_shown,
 )
 from hitl.api.threads.threads import thread_of
+from hitl.decisions import visibility
 from hitl.models import Via
 from hitl.threads import messages, why
 from runs.api.fields import OptionalText
@@ -255,10 +258,15 @@ class RunSuspend(APIView):
 
     @extend_schema(
         operation_id="suspend_run",
-        request=None,
+        request=SuspendIn,
         responses={200: RunOut},
         summary="Stop a run at its next step boundary",
+        description=SUSPENDS,
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        messages.suspend(run_id, by=user_of(request))
-        return Response(RunOut(runs_shown().get(pk=run_id)).data)
+        by, reason = user_of(request), body_of(request, SuspendIn)["reason"]
+        messages.suspend(run_id, by=by, reason=reason)
+        run = runs_shown().get(pk=run_id)
+        if visibility.is_observer(run.thread, by=by):
+            run.input = {}  # the run's data is for those who take part
+        return Response(RunOut(run).data)

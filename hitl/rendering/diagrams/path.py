@@ -76,13 +76,14 @@ def path_of(
     *,
     at: str,
     waiting: bool,
-    failed: bool,
+    stopped: str = "",
 ) -> Path:
     """The path of a thread, from checkpoints in the order in which they were made.
 
     Args:
         at: the step that comes next, asks or failed; "" where the work is done.
         waiting: a question is open there.
+        stopped: `failed` or `ended` where the run ended there; "" where it goes on.
     """
     line, drawn = line_to(head, traces), drawn_ways(steps)
     on_line = {trace.key for trace in line}
@@ -116,7 +117,7 @@ def path_of(
     if waiting and any(step["name"] == at and step["pause_after"] for step in steps):
         asked[at] = "now"
     elif at in titles:
-        states[at] = "failed" if failed else "now"
+        states[at] = stopped or "now"
     gone = pairwise(trace.step for trace in line if trace.step in titles and is_done_there(trace))
     standing = Standing(
         steps=states,

@@ -41,7 +41,7 @@ class Node:
     """What it says below its title: sub-steps, conditions, times."""
     y: float
     state: str = ""
-    """`done`, `now`, `failed`, `todo` or `left` in a run's picture; "" in a template's."""
+    """`done`, `now`, `failed`, `ended`, `todo` or `left` in a run's picture; "" in a template's."""
     x: float = LEFT
     width: float = BOX
     tall: float = 0
@@ -124,7 +124,7 @@ class Standing:
     """Where a run stands, by the names of steps."""
 
     steps: Mapping[str, str] = field(default_factory=dict)
-    """Step → `done`, `now`, `failed`, `todo` or `left`."""
+    """Step → `done`, `now`, `failed`, `ended`, `todo` or `left`."""
     pauses: Mapping[str, str] = field(default_factory=dict)
     """The same of the pause after a step."""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -340,7 +340,7 @@ AFTER = {
 STATES = {
     "done": gettext_lazy("done"),
     "now": gettext_lazy("at work or next"),
-    "failed": gettext_lazy("stopped here"),
+    **dict.fromkeys(("failed", "ended"), gettext_lazy("stopped here")),
     "todo": gettext_lazy("to come"),
     "left": gettext_lazy("left out"),
 }
@@ -348,7 +348,7 @@ ASKED = {
     **STATES,
     "done": gettext_lazy("answered"),
     "now": gettext_lazy("waiting for an answer"),
-    "failed": gettext_lazy("no answer"),
+    **dict.fromkeys(("failed", "ended"), gettext_lazy("no answer")),
 }
 
 

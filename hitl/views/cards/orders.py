@@ -7,9 +7,11 @@ from html import escape
 
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
 
 from checkpoints.text import invisible
+from checkpoints.text.states import state_words, tone
+from hitl.find.marks import NOTHING, Found
 from hitl.rendering.events import short_id
 from hitl.rendering.links import order_at
 from hitl.rendering.moments import Moments
@@ -19,35 +21,19 @@ from runs.models import WorkOrder
 
 CONCLUSION = 80
 """Characters of how the work ended that a row has."""
-STATES = {
-    "pending": gettext_noop("Pending"),
-    "running": gettext_noop("Running"),
-    "paused": gettext_noop("Paused"),
-    "completed": gettext_noop("Completed"),
-    "failed": gettext_noop("Failed"),
-    "cancelled": gettext_noop("Cancelled"),
-    "expired": gettext_noop("Expired"),
-    "new": gettext_noop("New"),
-    "queued": gettext_noop("Queued"),
-    "sending": gettext_noop("Sending"),
-    "sent": gettext_noop("Sent"),
-    "dead": gettext_noop("Given up"),
-    "open": gettext_noop("Open"),
-    "answered": gettext_noop("Answered"),
-}
 
 
-def rows(orders: Iterable[ListedOrder]) -> SafeString:
-    """The orders as a list."""
+def rows(orders: Iterable[ListedOrder], found: Found = NOTHING) -> SafeString:
+    """The orders as a list, with the words marked that were searched for."""
     words, moments = gettext("<code>%(order)s</code> · %(definition)s · asked by"), Moments()
     return SafeString(
         '<ul class="rows card">\n'
-        + "\n".join([_row(listed, words, moments) for listed in orders])
+        + "\n".join([_row(listed, words, moments, found) for listed in orders])
         + "\n</ul>"
     )
 
 
-def _row(listed: ListedOrder, words: str, moments: Moments) -> str:
+def _row(listed: ListedOrder, words: str, moments: Moments, found: Found) -> str:
     order = listed.order
     asked = words % {
         "order": short_id(order.shown_id),
@@ -56,7 +42,7 @@ def _row(listed: ListedOrder, words: str, moments: Moments) -> str:
     return (
         '<li><div class="what">'
         f'<a dir="auto" class="main-link" href="{escape(order_at(order.pk))}">'
-        f"{invisible.html(order.title)}</a>"
+        f"{found.html(order.title)}</a>{found.beside(order.pk)}"
         f"<p>{asked} {invisible.html(listed.asker)} {moments.since(order.created_at)}</p></div>"
         f'<span class="state">{order_status(order)}</span></li>'
     )
@@ -67,7 +53,7 @@ def order_status(order: WorkOrder) -> SafeString:
     workflow says so.
     """
     status = order.standing
-    said = f'<span class="status {escape(status)}">{escape(state_words(status))}</span>'
+    said = f'<span class="status {tone(status)}">{escape(state_words(status))}</span>'
     more = phases.whereabouts(order) if status != "completed" else _conclusion(order)
     return SafeString(f'{said} <span class="phase">{invisible.html(more)}</span>' if more else said)
 
@@ -75,8 +61,3 @@ def order_status(order: WorkOrder) -> SafeString:
 def _conclusion(order: WorkOrder) -> str:
     said = str(order.outputs.get("conclusion") or "")
     return Truncator(said).chars(CONCLUSION) if len(said) > CONCLUSION else said
-
-
-def state_words(state: str) -> str:
-    """`Paused`; one that is nobody's of ours stays as it is."""
-    return gettext(STATES[state]) if state in STATES else state[:1].upper() + state[1:]

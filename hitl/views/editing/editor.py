@@ -160,7 +160,8 @@ def _make(form: NewTemplateForm, request: HttpRequest, base: Template) -> Templa
         form.taken = True
         form.add_error(
             "slug",
-            gettext("There is a template %(slug)r already. Choose another name.") % {"slug": slug},
+            gettext("There is a template “%(slug)s” already. Choose another name.")
+            % {"slug": slug},
         )
     except definitions.TemplateInvalid as error:
         form.add_errors(error.errors)

@@ -103,7 +103,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             422,
             form=form,
             inputs=inputs,
-            problem=_shown_at_fields(error, inputs) or str(error),
+            problem=_shown_at_fields(error, pause, inputs) or str(error),
         )
     except (
         services.AlreadyAnswered,
@@ -164,18 +164,28 @@ def _put_back(given: QueryDict) -> QueryDict:
     return kept
 
 
-def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsForm | None) -> str:
+def _shown_at_fields(
+    error: services.AnswerInvalid, pause: Pause, inputs: SchemaForm | CallsForm | None
+) -> str:
     """What is said above the card where the fields of the form say the rest; "" where they say
     nothing.
     """
-    faults = {
-        field.removeprefix("input").removeprefix("."): texts
-        for field, texts in error.errors.items()
-        if field.startswith("input")
-    }
-    if inputs is None or not faults:
+    typed_in = {"edited_content", "wish"}
+    if pause.review.get("reason_required") or pause.may_revise:
+        typed_in.add("feedback")
+    faults, left, shown = {}, list[str](), False
+    for field, texts in error.errors.items():
+        if field.startswith("input") and inputs is not None:
+            faults[field.removeprefix("input").removeprefix(".")] = texts
+        elif field in typed_in:
+            shown = True
+        else:
+            left += texts
+    if inputs is not None and faults:
+        left += inputs.add_errors(faults)
+        shown |= bool(inputs.problems_told)
+    if not shown:
         return ""
-    left = inputs.add_errors(faults)
     return " ".join(
         [
             (

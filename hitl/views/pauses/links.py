@@ -25,6 +25,7 @@ from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.models.outbound import Link
 from hitl.outbound import links
+from hitl.rendering.own_words import own
 from hitl.views.artifacts import take_uploads
 from hitl.views.cards import second_look
 from hitl.views.common import place_of
@@ -36,13 +37,6 @@ UNKNOWN = links.LinkProblem(
     gettext_lazy("This link leads nowhere"),
     gettext_lazy(
         "It may have been cut off on its way here: copy all of it, or look into your inbox."
-    ),
-)
-NOT_YOURS_ANY_MORE = links.LinkProblem(
-    403,
-    gettext_lazy("You may not answer this any more"),
-    gettext_lazy(
-        "Who may answer this question has changed since the link was sent, so nothing was decided."
     ),
 )
 WORDS_OUTSIDE = {
@@ -83,38 +77,18 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     visitor = (
         request.user if isinstance(request.user, User) and request.user.is_authenticated else None
     )
-    ended = links.standing(mail_link, visitor=visitor, now=clock.now())
-    outsider = links.outsider_of(mail_link)
-    if (
-        ended is None
-        and outsider is not None
-        and not external_access.may_answer_now(mail_link.pause, outsider.address)
-    ):
-        ended = NOT_YOURS_ANY_MORE
-    if ended is not None:
-        return _ended(request, ended, mail_link)
+    refused, shown = links.refusal(mail_link, visitor=visitor, now=clock.now())
+    if refused is not None and (request.method == "POST" or not shown):
+        return _ended(request, refused, mail_link)
     if (
         visitor is not None
         and request.method != "POST"
         and visibility.sees_pause(mail_link.pause.pk, by=visitor)
     ):
         return _sealed(redirect(place_of(mail_link.pause)), form=False)
-    if outsider is None and (
-        mail_link.purpose != Link.Purpose.ANSWER or not links.may_answer(mail_link.pause)
-    ):
-        if request.method == "POST":
-            return _ended(
-                request,
-                links.LinkProblem(
-                    403,
-                    gettext("Log in to answer"),
-                    gettext("This question is answered by people who are logged in."),
-                ),
-                mail_link,
-            )
-        asked = (
-            gettext("A question waits for you") if encryption.in_use() else mail_link.pause.question
-        )
+    if refused is not None:
+        hidden, question = encryption.in_use(), mail_link.pause.question
+        asked = gettext("A question waits for you") if hidden else own(question)
         context = {
             "link": mail_link,
             "pause": mail_link.pause,
@@ -172,7 +146,7 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
     try:
         if not second_look.was_seen(request):
             judged = services.judge(pause.pk, answer, by=by)
-            about = view.question
+            about = own(view.question)
             if look := second_look.from_link(judged, request, pause, form, inputs, about=about):
                 return _sealed(second_look.show(request, look), form=True)
         services.decide(pause.pk, answer, by=by)
@@ -202,7 +176,7 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
             mail_link,
         )
     except services.NotFound:
-        return _ended(request, NOT_YOURS_ANY_MORE, mail_link)
+        return _ended(request, links.NOT_YOURS_ANY_MORE, mail_link)
     links.use(mail_link)
     message = gettext(
         "“%(label_of)s” was recorded as your answer. You may close this page; the link is used up."
@@ -243,7 +217,7 @@ def _form(
     if outsider is not None:
         view = external_access.shown(pause, outsider.address)
         context |= {
-            "asked": view.question,
+            "asked": own(view.question),
             "content": view.content,
             "answers": _named(pause, view.answers),
             "revises": "revise" in view.answers,
@@ -256,7 +230,7 @@ def _form(
     context |= {
         "link": mail_link,
         "place": place_of(pause),
-        "asked": pause.question,
+        "asked": own(pause.question),
         "answers": _named(pause, names),
     }
     return _sealed(render(request, "hitl/outbound/link.html", context, status=status), form=True)

@@ -10,9 +10,10 @@ from checkpoints import ids
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl.rendering.diagrams import graph, path, workflow
 from hitl.rendering.diagrams.path import StepPath, Trace
+from hitl.views.family import STOPPED
 from runs.definitions import pictures
 from runs.models import Run
-from runs.states import LIVE, PAUSED, RETRIED
+from runs.states import COMPLETED, PAUSED
 
 TRACED = 1000
 """Checkpoints that are looked at; the newest of them."""
@@ -42,9 +43,9 @@ def of_thread(thread: Thread) -> dict[str, Any]:
         steps,
         traces,
         head.pk,
-        at=(head.next_step or head.node_id) if run.status in LIVE | RETRIED else "",
+        at=(head.next_step or head.node_id) if run.status != COMPLETED else "",
         waiting=run.status == PAUSED,
-        failed=run.status in RETRIED,
+        stopped=STOPPED.get(run.status, ""),
     )
     return {
         "picture": workflow.draw(steps, there.standing),

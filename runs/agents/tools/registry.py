@@ -160,7 +160,7 @@ def tool(
 def find(name: str) -> Tool:
     """The tool of that name; raises UnknownTool."""
     if name not in _TOOLS:
-        raise UnknownTool(f"There is no tool {name[:80]!r}.")
+        raise UnknownTool(f"There is no tool {refusals.in_json(name, 80)}.")
     return _TOOLS[name]
 
 

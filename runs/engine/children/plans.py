@@ -127,7 +127,7 @@ def begun(kept: Kept, most: int) -> list[tuple[str, uuid.UUID]]:
     """Names and runs of the first of them, as many as are started at first."""
     if is_paged(kept):
         rate = rate_of(kept)
-        most = min(most, kept["at_once"], rate.count if rate else most, PAGE)
+        most = min(most, kept["at_once"], rate.most if rate else most, PAGE)
         entries = starting(kept, 0, most)
     else:
         entries = next(batches({"children": kept.get("children", [])[:most]}), [])

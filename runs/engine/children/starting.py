@@ -256,14 +256,14 @@ def _allowed(kept: Kept, first: int, room: int) -> tuple[int, dt.datetime | None
     if rate is None or not room:
         return room, None
     now, window = clock.now(), dt.timedelta(seconds=rate.seconds)
-    earliest = max(0, first - rate.count)
-    looked_at = max(0, min(first, first - rate.count + room) - earliest)
+    earliest = max(0, first - rate.most)
+    looked_at = max(0, min(first, first - rate.most + room) - earliest)
     entries = plans.starting(kept, earliest, looked_at)
     begun = Run.objects.filter(pk__in=[entry.run_id for entry in entries])
     at = dict(begun.values_list("pk", "created_at"))
     begun_at = [at.get(entry.run_id, now - window) for entry in entries]
     for number in range(room):
-        before = first + number - rate.count - earliest
+        before = first + number - rate.most - earliest
         if before >= len(begun_at):  # one that starts now
             return number, now + window
         if before >= 0 and begun_at[before] + window > now:

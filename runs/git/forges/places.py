@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+from runs.workflows.refusals import in_json
+
 USUAL = {"github": "https://api.github.com", "gitlab": "https://gitlab.com"}
 """Kind of forge → its own service, where a repository names no other."""
 TITLES = {"github": "GitHub", "gitlab": "GitLab"}
@@ -50,7 +52,9 @@ def checked_url(kind: str, url: str, *, allowed: Sequence[str]) -> str:
         BadForge: what is wrong with it.
     """
     if kind not in USUAL:
-        raise BadForge(f"There is no forge of the kind {kind!r}; there are {', '.join(USUAL)}.")
+        raise BadForge(
+            f"There is no forge of the kind {in_json(kind)}; there are {', '.join(USUAL)}."
+        )
     url = url.strip() or USUAL[kind]
     if (
         len(url) > LONGEST
@@ -115,6 +119,7 @@ def checked_project(project: str, *, kind: str) -> str:
         _SEGMENT.fullmatch(segment) and segment not in {".", ".."} for segment in segments
     ):
         raise BadForge(
-            f"{project[:100]!r} is no project at {TITLES.get(kind, 'a forge')}: that is owner/name."
+            f"{in_json(project, 100)} is no project at {TITLES.get(kind, 'a forge')}: "
+            "that is owner/name."
         )
     return project

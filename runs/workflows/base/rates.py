@@ -12,9 +12,9 @@ _RATE = re.compile(r"([1-9][0-9]{0,4})/(?:([1-9][0-9]{0,2}) ?)?(s|min|h|day)")
 
 
 class Rate(NamedTuple):
-    """At most `count` in any `seconds` on end."""
+    """At most `most` in any `seconds` on end."""
 
-    count: int
+    most: int
     seconds: float
 
 

@@ -19,6 +19,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import holidays
 
+from runs.workflows.refusals import in_json
+
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 LONGEST = dt.timedelta(days=3660)
 FARTHEST = 40 * 366
@@ -91,7 +93,7 @@ def parse(text: str) -> Span:
     span = Span(weeks * 7 + days, dt.timedelta(hours=hours, minutes=minutes, seconds=seconds))
     if not dt.timedelta(0) < span.length <= LONGEST:
         raise DurationInvalid(
-            f"{text!r} is no duration: write PT4H for four hours or P2D for two days, up to "
+            f"{in_json(text)} is no duration: write PT4H for four hours or P2D for two days, up to "
             "ten years; or a time as “until 12:00” or “next working day 17:00”."
         )
     return span
@@ -218,7 +220,7 @@ def _zones() -> frozenset[str]:
 def zone_of(name: str) -> ZoneInfo:
     """Raises ValueError for what is no IANA name."""
     if name not in _zones():
-        raise ValueError(f"There is no time zone {name!r}; name one as Europe/Berlin.")
+        raise ValueError(f"There is no time zone {in_json(name)}; name one as Europe/Berlin.")
     return ZoneInfo(name)
 
 
@@ -238,15 +240,18 @@ def read(given: Any) -> Calendar:
     }:
         raise CalendarInvalid(
             "a calendar is an object of days, hours, holidays, country and subdivision, "
-            f"not {given!r}"
+            f"not {in_json(given)}"
         )
     days = given.get("days", DAYS[:5])
     if not isinstance(days, list | tuple) or not days or not all(day in DAYS for day in days):
-        raise CalendarInvalid(f"days are some of {', '.join(DAYS)}, not {days!r}")
+        raise CalendarInvalid(f"days are some of {', '.join(DAYS)}, not {in_json(days)}")
     opens, closes = _opening(given.get("hours", ["00:00", "24:00"]))
     free: list[Container[dt.date]] = [frozenset(_dates(given.get("holidays", [])))]
-    if given.get("country"):
-        free.append(_public(str(given["country"]), str(given.get("subdivision", ""))))
+    country, subdivision = given.get("country") or "", given.get("subdivision") or ""
+    if not isinstance(country, str) or not isinstance(subdivision, str):
+        raise CalendarInvalid('country and subdivision are texts, such as "DE" and "BY"')
+    if country:
+        free.append(_public(country, subdivision))
     return Calendar(frozenset(DAYS.index(day) for day in days), opens, closes, tuple(free))
 
 
@@ -256,10 +261,10 @@ def _opening(given: Any) -> tuple[dt.timedelta, dt.timedelta]:
         or len(given) != 2
         or not all(_HOUR.fullmatch(str(hour)) for hour in given)
     ):
-        raise CalendarInvalid(f'hours are two times as ["09:00", "17:00"], not {given!r}')
+        raise CalendarInvalid(f'hours are two times as ["09:00", "17:00"], not {in_json(given)}')
     opens, closes = (dt.timedelta(hours=int(hour[:2]), minutes=int(hour[3:])) for hour in given)
     if opens >= closes:
-        raise CalendarInvalid(f"hours end before they begin: {given!r}")
+        raise CalendarInvalid(f"hours end before they begin: {in_json(given)}")
     return opens, closes
 
 
@@ -267,7 +272,7 @@ def _dates(given: Any) -> list[dt.date]:
     try:
         return [dt.date.fromisoformat(day) for day in given]
     except (TypeError, ValueError) as error:
-        raise CalendarInvalid(f"holidays are dates as 2026-12-25, not {given!r}") from error
+        raise CalendarInvalid(f"holidays are dates as 2026-12-25, not {in_json(given)}") from error
 
 
 @lru_cache(maxsize=64)
@@ -276,7 +281,6 @@ def _public(country: str, subdivision: str) -> Container[dt.date]:
     try:
         days: Container[dt.date] = holidays.country_holidays(country, subdiv=subdivision or None)
     except NotImplementedError as error:
-        raise CalendarInvalid(
-            f"no public holidays are known of {' '.join(filter(None, [country, subdivision]))!r}"
-        ) from error
+        place = " ".join(filter(None, [country, subdivision]))
+        raise CalendarInvalid(f"no public holidays are known of {in_json(place)}") from error
     return days

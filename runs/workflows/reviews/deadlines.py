@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, in_json
 from runs.workflows.reviews import calendars
 from runs.workflows.reviews.calendars import Calendar
 
@@ -101,7 +101,8 @@ def _counted(
     if name and name not in known:
         raise Unknown(
             "calendar",
-            f"There is no calendar {name!r}; there are {', '.join(sorted(known)) or 'none'}.",
+            f"There is no calendar {in_json(name)}; there are "
+            f"{', '.join(sorted(known)) or 'none'}.",
         )
     try:
         return calendars.zone_of(rules.get("zone") or zone), known.get(name)

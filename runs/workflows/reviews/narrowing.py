@@ -15,7 +15,7 @@ from typing import Any, cast
 from jsonschema import Draft202012Validator
 
 from runs.workflows import refusals
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, in_json
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Review
 from runs.workflows.reviews.rules import RISKS, SCHEMA
@@ -34,8 +34,7 @@ def narrow(rules: Review | Mapping[str, Any], wanted: Any) -> Review:
     Raises FieldRefused where `wanted` is no review, or would widen the rules.
     """
     for error in Draft202012Validator(_SCHEMA).iter_errors(wanted):
-        place = ".".join(str(part) for part in error.absolute_path)
-        raise FieldRefused(place, refusals.message_of(error))
+        raise FieldRefused(*refusals.config_fault(error))
     wanted = {key: value for key, value in wanted.items() if value != rules.get(key)}
     narrowed: dict[str, Any] = dict(rules)
     if stages.of(rules) and (staged := {"reviewers", "quorum"} & wanted.keys()):
@@ -65,7 +64,8 @@ def _named(rules: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]
     for group in named.get("groups", []):
         if group not in theirs.get("groups", []):
             raise FieldRefused(
-                "reviewers.groups", f"The rules of this step do not name the group {group!r}."
+                "reviewers.groups",
+                f"The rules of this step do not name the group {in_json(group)}.",
             )
     return {"reviewers": dict(named), "within": dict(theirs), **others}
 

@@ -14,7 +14,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from runs.workflows import external_reviewers, refusals
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, in_json
 from runs.workflows.reviews import deadlines, stages
 from runs.workflows.reviews.calendars import Calendar, CalendarInvalid, DurationInvalid
 from runs.workflows.reviews.review import Review
@@ -220,9 +220,7 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
     `calendars` are those that a deadline may name.
     """
     for error in Draft202012Validator(SCHEMA).iter_errors(given):
-        raise ReviewInvalid(
-            ".".join(str(part) for part in error.absolute_path), refusals.message_of(error)
-        )
+        raise ReviewInvalid(*refusals.config_fault(error))
     review: Review = given
     _check_times(review, calendars)
     outcome = review.get("deadline", {}).get("outcome")
@@ -275,7 +273,7 @@ def check_pass(review: Review) -> None:
 def _check_external(review: Review) -> None:
     named = external_reviewers.named(review)
     if wrong := [address for address in named if not external_reviewers.is_address(address)]:
-        raise ReviewInvalid("external", f"{wrong[0]!r} is no mail address.")
+        raise ReviewInvalid("external", f"{in_json(wrong[0])} is no mail address.")
     if named and review.get("risk") == "high":
         raise ReviewInvalid(
             "external", "A question of high risk is put to nobody without an account."

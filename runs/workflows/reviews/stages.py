@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
-from runs.workflows.refusals import FieldRefused, unknown
+from runs.workflows.refusals import FieldRefused, in_json, unknown
 from runs.workflows.reviews.review import Review, ReviewStage
 from runs.workflows.schemas import ORDER, declared
 
@@ -122,7 +122,7 @@ def check(review: Review) -> None:
     names = [stage["name"] for stage in stages]
     for place, stage in enumerate(stages):
         if names.index(stage["name"]) < place:
-            raise FieldRefused(f"stages.{place}.name", f"{stage['name']!r} is there twice.")
+            raise FieldRefused(f"stages.{place}.name", f"{in_json(stage['name'])} is there twice.")
         if not any(stage.get("reviewers", {}).values()) and not stage.get("external"):
             raise FieldRefused(f"stages.{place}.reviewers", "Name a person or a group.")
         for number, before in enumerate(stage.get("after", [])):

@@ -277,7 +277,7 @@ def test_the_agent_is_frozen_with_the_order(make_order, control, repository, set
 @pytest.mark.parametrize(
     ("config", "field", "words"),
     [
-        ({}, "config", "'command' is a required property"),
+        ({}, "config.command", "This is needed."),
         ({"command": ["agent"]}, "config.command", "would not be told what to do"),
         ({"command": ["/bin/bash", "-c", "{prompt}"]}, "config.command", "is a shell"),
         ({"command": ["agent", "{promt}"]}, "config.command", "no placeholder"),
@@ -296,7 +296,7 @@ def test_the_agent_is_frozen_with_the_order(make_order, control, repository, set
         (
             {"command": ["agent", "{prompt}"], "output": "xml"},
             "config.output",
-            "not valid under any",
+            "Fits none of the allowed shapes.",
         ),
         ({"command": ["agent", "{prompt}"], "secondes": 5}, "config", "secondes"),
     ],

@@ -334,7 +334,7 @@ def test_the_hook_defers_one_call_of_a_start(tmp_path, monkeypatch):
         ({"command": [*PRESET["command"], "{session}"]}, "command", "no placeholder"),
         ({"approvals": [{"ask": 1}]}, "approvals.0.ask", "true (ask a person)"),
         ({"free": ["Bash"], "denied": ["Bash"]}, "denied", "free and denied"),
-        ({"free": ["Bash(ls)"]}, "free.0", "does not match"),
+        ({"free": ["Bash(ls)"]}, "free.0", '"Bash(ls)" isn\'t a valid free: it must match'),
     ],
 )
 def test_a_gate_that_could_not_ask_is_refused(changes, field, words):

@@ -134,7 +134,10 @@ def test_what_was_answered_joins_the_state_and_the_run_goes_on_from_the_same_ste
     [
         (None, {"input.vat_id": ["This is needed."]}),
         ({}, {"input.vat_id": ["This is needed."]}),
-        ({"vat_id": "x"}, {"input.vat_id": ['"x" does not match "^DE[0-9]{9}$".']}),
+        (
+            {"vat_id": "x"},
+            {"input.vat_id": ['"x" isn\'t a valid VAT number: it must match "^DE[0-9]{9}$".']},
+        ),
         ({**GOOD, "lines": [{"sum": "5"}]}, {"input.lines.0.sum": ["Must be a whole number."]}),
         ("text", {"input": ["Must be an object."]}),
         ([], {"input": ["Must be an object."]}),
@@ -359,7 +362,7 @@ def test_a_form_that_does_not_fit_comes_back_with_the_fault_at_its_field_and_wha
     shown = text(response)
     assert response.status_code == 422
     assert 'value="DE12"' in shown
-    assert "does not match" in shown
+    assert "isn&#x27;t a valid VAT number" in shown
     assert shown.count('aria-invalid="true"') == 2
     assert "what you typed is kept" in shown
     assert pause_of(waiting).attempts == 1

@@ -292,11 +292,11 @@ def test_each_fault_stands_at_its_field_also_after_an_empty_row():
     assert left == ["General.", "Elsewhere."]
     assert {one.name: one.errors for one in form.root.each() if one.errors} == {
         "input.a.0.sum": ["Must be a whole number."],
-        "input.a.1.sum": ["This is needed."],
+        "input.a.1.sum": ["Enter “Sum”."],
     }
     page = html_of(form)
     assert page.count('aria-invalid="true"') == 2
-    assert 'id="id_input_a_0_sum_error"' in page
+    assert 'id="id_input_a_0_sum.error"' in page
 
 
 def test_what_is_no_json_is_said_and_kept():
@@ -468,7 +468,7 @@ def test_a_group_of_many_fields_is_folded_until_something_stands_in_it():
     [
         (
             {"pattern": "^[A-Z]{3}$", "description": "Three letters."},
-            '"x" does not have the form that is asked for: Three letters.',
+            '"x" isn\'t a valid A. Three letters.',
         ),
         ({"oneOf": [{"const": "a"}, {"const": "b"}]}, "Must be one of the choices."),
         ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "Fits none of the allowed shapes."),

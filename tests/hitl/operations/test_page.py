@@ -124,7 +124,7 @@ def test_runs_of_changed_code_are_one_linked_line_for_each_template_and_reason(
     assert page.index('id="queues"') < page.index('id="code"')
     assert "Changed writing Steps: execute 3 runs" in text_of(page, "code")
     assert run_of(orders[0]).shown_id not in page
-    assert '<span class="status paused">Changed</span>' in page  # amber: they go on
+    assert '<span class="status wait">Changed</span>' in page  # amber: they go on
     there = operator.get(html.unescape(line)).content.decode()
     assert all(run_of(order).shown_id in there for order in orders)
     for strange in ("reason=changed", "reason=odd&template=writing", "template=%00&reason=held"):

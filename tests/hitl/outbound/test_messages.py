@@ -534,7 +534,7 @@ def test_what_is_asked_again_is_asked_in_the_words_that_were_sent(paused, ana):
 @pytest.mark.parametrize(
     ("recipient", "inputs", "words"),
     [
-        ("zoe", None, "Nobody named 'zoe'"),
+        ("zoe", None, 'Nobody named "zoe"'),
         ("nobody", None, "Nobody named"),
         ("a@b@c", None, "no mail address"),
         ("x@example.org\nBcc: y@example.org", None, "no mail address"),

@@ -243,7 +243,7 @@ def test_a_path_counts_loops_on_the_line_and_tells_what_lies_on_other_branches()
         ("e", "answer", "plan", 2, True),
         ("f", "e", "ship", 1, False),
     )
-    there = path.path_of(STEPS, traces, keys["f"], at="", waiting=False, failed=False)
+    there = path.path_of(STEPS, traces, keys["f"], at="", waiting=False)
     assert [(step.title, len(step.line), len(step.aside)) for step in there.steps] == [
         ("Plan", 3, 0),
         ("Work", 0, 2),
@@ -253,6 +253,6 @@ def test_a_path_counts_loops_on_the_line_and_tells_what_lies_on_other_branches()
     assert there.standing.notes["work"] == "2 times on other branches"
     assert there.standing.taken == [("plan", "ship")]
     assert there.standing.steps == {"plan": "done", "ship": "done"}
-    waits = path.path_of(STEPS, traces[:4], keys["d"], at="work", waiting=True, failed=False)
+    waits = path.path_of(STEPS, traces[:4], keys["d"], at="work", waiting=True)
     assert waits.standing.pauses == {"plan": "done", "work": "now"}
     assert "The run went from Plan to Ship." in workflow.draw(STEPS, there.standing).detours

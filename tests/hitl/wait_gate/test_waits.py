@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_said_per_field_and_asked_again(engine):
     )
     told = engine.get().json()
     assert (told["status"], told["attempts"]) == ("waiting_external", 1)
-    assert "does not match" in told["refined"]
+    assert "isn't a valid" in told["refined"]
     assert engine.resume(payload=GOOD).status_code == 200
 
 

@@ -59,7 +59,7 @@ def family(templates, ana, team):
         definitions.edit_step_template(
             slug,
             title="Crew",
-            **({"function": "crash.in_turn"} if in_turn else {}),
+            function="crash.in_turn" if in_turn else "",
             config={} if in_turn else {"parallel": True, "into": "parts"},
             sub_steps=[one, two],
         )

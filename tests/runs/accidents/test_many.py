@@ -195,6 +195,7 @@ def test_many_workers_start_the_child_runs_of_one_step_each_once(templates, ana,
     definitions.edit_template("crowd", title="Crowd", needs_repository=False, steps=steps)
     order = moments.make("crowd", by=ana, team=team)
     parent = order.latest_run_id
+    assert parent is not None
     for _ in range(10 * CROWD):
         due = [key for key, _ in lost_runs.due_again(now=timezone.now(), patience=-DAY)]
         if not due:

@@ -15,7 +15,7 @@ from django.core.management import call_command
 from runs.definitions import loading, shipped
 from runs.models import Template
 from runs.workflows import Done, Go, registry, step, use
-from runs.workflows.declare.workflows import WorkflowInvalid
+from runs.workflows.declare import WorkflowInvalid
 
 pytestmark = pytest.mark.one_database
 FLOWS = """
@@ -107,7 +107,7 @@ def test_load_templates_and_the_start_say_what_was_loaded_and_what_not(flows, ca
 def test_a_step_that_is_misspelt_in_the_code_is_refused_with_its_line(flows):
     """Before, the run failed when it came there."""
     flows("early_misspelt", to="acct")
-    words = r"leads to the step 'acct' \(\S+early_misspelt\.py, line 6\)\. .*Did you mean act\?"
+    words = r'leads to the step "acct" \(\S+early_misspelt\.py, line 6\)\. .*Did you mean act\?'
     with pytest.raises(shipped.TemplatesRefused, match=words):
         shipped.load()
 
@@ -176,12 +176,12 @@ def end(state, context):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"retry": {"attemps": 3}}, "retry: There is no key 'attemps'. Did you mean attempts?"),
+        ({"retry": {"attemps": 3}}, 'retry: There is no key "attemps". Did you mean attempts?'),
         ({"retry": {"base": 3}}, "retry: 'attempts' is missing."),
         ({"retry": 3}, "retry: 3 is no object."),
         (
             {"choices": [{"name": "skip", "lable": "Skip", "to": "end"}]},
-            "choices: There is no key 'lable'. Did you mean label?",
+            'choices: There is no key "lable". Did you mean label?',
         ),
         ({"choices": [{"name": "skip", "label": "Skip"}]}, "choices: 'to' is missing."),
     ],

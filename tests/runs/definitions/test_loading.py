@@ -118,11 +118,11 @@ HOSTILE = {
     "long_words": ("raise ValueError('x' * 9_000)\n", r"ValueError: x{100,450} … Mend it"),
     "misspelt": (
         good("misspelt").replace("steps=[say]", "steps=[say], inptu={}"),
-        r"misspelt\.py, line 8: workflow\(…\): There is no keyword 'inptu'. Did you mean input",
+        r'misspelt\.py, line 8: workflow\(…\): There is no keyword "inptu". Did you mean input',
     ),
     "keys": (
         "TEMPLATES = {'a': {'title': 'A', 'steps': [], 'input_shema': {}}}\n",
-        r"keys\.py, 'a': There is no key 'input_shema'. Did you mean input_schema",
+        r"""keys\.py, 'a': There is no key "input_shema". Did you mean input_schema""",
     ),
     "shapeless": (
         "STEP_TEMPLATES = {'a': 7}\n",

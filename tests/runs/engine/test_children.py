@@ -448,10 +448,11 @@ def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after
     """The wish was for the order: that a child had no boundary left does not end it."""
     order = crew([sub("one"), sub("two")], parallel=True)
     advance(order.latest_run_id, budget=60)
-    runs.suspend(order.pk, by=ana)
+    runs.suspend(order.pk, by=ana, reason="wait for Ben")
     order = worked(order)
     pause = Pause.objects.open().get()
     assert (pause.run_id, pause.step, pause.phase) == (order.latest_run_id, "crew", "suspended")
+    assert pause.question == "Suspended by Ana Ruiz: wait for Ben"
     answer(pause, ana)
     assert fresh(order).status == "completed"
 

@@ -77,7 +77,7 @@ def test_stages_that_could_never_be_complete_are_refused_at_their_field(review, 
 def test_data_that_no_stage_brings_are_refused():
     review = rules(("a", {"reviewers": ANA}), ("b", {"reviewers": BEN}))
     wanted = {"type": "object", "properties": {"c": {"type": "string"}}}
-    with pytest.raises(FieldRefused, match="There is no stage 'c'"):
+    with pytest.raises(FieldRefused, match='There is no stage "c"'):
         stages.check_inputs(wanted, review)
     with pytest.raises(FieldRefused, match="anyOf stands within the property of a stage"):
         stages.check_inputs({"type": "object", "anyOf": []}, review)
@@ -219,4 +219,4 @@ def test_a_step_that_asks_for_what_no_stage_brings_fails_and_says_so():
     wrong = workflow("wrong", title="Wrong", steps=[use(ask_wrongly, review=REVIEW)])
     run = play(wrong)
     assert (run.failed, run.failure_code) == (True, "stages_invalid")
-    assert "There is no stage 'clause'" in run.error
+    assert 'There is no stage "clause"' in run.error

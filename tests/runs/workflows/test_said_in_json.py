@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError
 
 from runs.workflows import refusals, schemas
 
-PYTHON = re.compile(r"\b(?:None|True|False)\b|'")
+PYTHON = re.compile(r"\b(?:None|True|False)\b|(?<!\w)'|'(?!\w)")
 """How Python writes what JSON writes otherwise."""
 
 FAULTS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -74,9 +74,10 @@ def test_a_fault_is_said_in_words_of_json(keyword):
 @pytest.mark.parametrize(
     ("schema", "value", "text"),
     [
-        ({"type": "string"}, None, "null is not of type 'string'"),
-        ({"type": "string"}, {"a": [None, True]}, "{\"a\": [null, true]} is not of type 'string'"),
-        ({"enum": ["a", True]}, "b", "'b' is not one of [\"a\", true]"),
+        ({"type": "string"}, None, 'null is not of type "string"'),
+        ({"type": "string"}, {"a": [None, True]}, '{"a": [null, true]} is not of type "string"'),
+        ({"enum": ["a", True]}, "b", '"b" is not one of ["a", true]'),
+        ({"required": ["it's"]}, {"a": None}, '"it\'s" is a required property'),
     ],
 )
 def test_the_librarys_own_words_have_values_as_json_writes_them(schema, value, text):

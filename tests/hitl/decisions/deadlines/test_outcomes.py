@@ -126,7 +126,7 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
     )
     pause = pause_of(drive(order))
     assert (pause.deadline_at, pause.next_at) == (None, None)
-    assert "no calendar 'business'" in pause.times["problem"]
+    assert 'no calendar "business"' in pause.times["problem"]
     assert broken() == {"deadline_missing"}
 
 

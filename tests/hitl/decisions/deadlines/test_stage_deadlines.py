@@ -205,7 +205,7 @@ def test_a_calendar_that_is_gone_when_a_stage_begins_makes_no_early_deadline(
     approve(pause, people["lea"])
     pause.refresh_from_db()
     assert (pause.deadline_at, pause.turn) == (None, 2)
-    assert "no calendar 'business'" in pause.times["problem"]
+    assert 'no calendar "business"' in pause.times["problem"]
 
 
 def test_the_card_and_rest_tell_when_each_stage_is_due(asked, people):

@@ -39,7 +39,7 @@ def rows(user):
 def test_what_cannot_run_is_shown_with_its_reason_and_refused_at_every_door(ana, transactional_db):
     """Before, such a template looked like any other, and its order failed at the first step."""
     template("keyed", {"model": "openai:a", "base_url": OURS, "credential": "shop-key"})
-    words = "There is no credential 'shop-key'"
+    words = 'There is no credential "shop-key"'
     shown = rows(ana)
     assert (shown["keyed"]["can_run"], shown["writing"]["can_run"], shown["writing"]["lacks"]) == (
         False,

@@ -95,7 +95,7 @@ def test_what_a_tool_gives_is_bounded_json() -> None:
 
 
 def test_an_unknown_tool_is_a_failure_that_the_model_is_told_of() -> None:
-    with pytest.raises(UnknownTool, match="There is no tool 'rm'"):
+    with pytest.raises(UnknownTool, match='There is no tool "rm"'):
         tools.find("rm")
 
 

@@ -1,54 +1,9 @@
-"""Words of our own that are stored in English: answers and headings of the workflows that ship, and
-the names of a template's rules. Pages translate them; the wire, the ledger and authors' words stay.
-"""
+"""Titles and descriptions of `runs.definitions.editing.fields`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from django.utils.translation import gettext_noop
 
-from django.utils.translation import gettext, gettext_noop
-
-STORED = (
-    gettext_noop("Approve"),
-    gettext_noop("Approve all"),
-    gettext_noop("Send decisions"),
-    gettext_noop("Send"),
-    gettext_noop("Send answer"),
-    gettext_noop("Reject"),
-    gettext_noop("Reject the invoice"),
-    gettext_noop("Approve and skip review"),
-    gettext_noop("It happened"),
-    gettext_noop("Go on without it"),
-    gettext_noop("Answer"),
-    gettext_noop("Waiting for Plan Approval"),
-    gettext_noop("Waiting for Implementation Review"),
-    gettext_noop("Waiting for Review Decision"),
-    gettext_noop("Plan Approval"),
-    gettext_noop("Implementation Review"),
-    gettext_noop("Review Decision"),
-    gettext_noop("Planning"),
-    gettext_noop("Execute"),
-    gettext_noop("Review"),
-    gettext_noop("Deliver"),
-    gettext_noop("Plan the design"),
-    gettext_noop("Plan against the risks"),
-    gettext_noop("Agent"),
-    gettext_noop("Extract"),
-    gettext_noop("Validate"),
-    gettext_noop("Enrich"),
-    gettext_noop("Decide"),
-    gettext_noop("Post"),
-    gettext_noop("Tidy a repository"),
-    gettext_noop("Tidy a repository, without pauses"),
-    gettext_noop("Book an invoice"),
-    gettext_noop("Change a repository, with review"),
-    gettext_noop("Change a repository, without pauses"),
-    gettext_noop("Chat with an agent"),
-)
-"""Labels of answers, questions as usual, and titles of steps. An author who writes the same word is
-translated like us.
-"""
 RULES = (
     gettext_noop("Ask a person after this step"),
     gettext_noop("What the work then waits for"),
@@ -176,24 +131,3 @@ RULES = (
     gettext_noop("Name"),
     gettext_noop("Title"),
 )
-"""Titles and descriptions of `runs.definitions.editing.fields`."""
-_KNOWN = frozenset({*STORED, *RULES})
-
-
-def own(text: str) -> str:
-    """A text in the reader's language, where it is one of ours."""
-    return gettext(text) if text in _KNOWN else text
-
-
-def in_words(schema: Any) -> Any:
-    """A schema of a form, with the titles and descriptions in the reader's language."""
-    if isinstance(schema, list | tuple):
-        return [in_words(part) for part in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    return {
-        name: own(part)
-        if name in {"title", "description"} and isinstance(part, str)
-        else in_words(part)
-        for name, part in schema.items()
-    }
