@@ -27,6 +27,7 @@ class RunsConfig(AppConfig):
         from checkpoints.export import sections  # here: models are not there before
         from runs import export
         from runs.definitions import shipped
+        from runs.schedules import declared
         from runs.threads import tables as tables  # registers them, and the memory's
 
         private_files.tighten(
@@ -34,6 +35,7 @@ class RunsConfig(AppConfig):
             umask=getattr(settings, "WAYSTATION_UMASK", 0),
         )
         timing.go_by(clock.now)
+        shipped.follow(declared.settle)
         try:
             shipped.register(authors=not env.reloads(sys.argv))
         except ImproperlyConfigured as error:

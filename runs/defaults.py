@@ -29,6 +29,8 @@ those of the extensions where the first begins with `+`, else in their place.
 """
 WAYSTATION_LANGUAGE = env.one_of("WAYSTATION_LANGUAGE", "en", "de")
 """Of pages where neither a person nor their browser chose one, and of mails and messages."""
+WAYSTATION_SCHEDULES_BY = env.text("WAYSTATION_SCHEDULES_BY")
+"""The account in whose name schedules order that the code declares without one."""
 WAYSTATION_PUBLISH = env.flag("WAYSTATION_PUBLISH", default=True)
 """Whether web servers and workers save declared workflows as templates when they start; else
 `manage.py load_templates` does.

@@ -44,6 +44,14 @@ class TimesForm(forms.Form):
             "first moment after it; one that comes twice is the first of the two."
         ),
     )
+    until = forms.CharField(
+        max_length=5,
+        required=False,
+        label=gettext_lazy("Not after"),
+        help_text=gettext_lazy(
+            "A time such as 12:00: what could not start until then is left out."
+        ),
+    )
     overlap = forms.ChoiceField(
         choices=Overlap.choices,
         initial=Overlap.SKIP,

@@ -13,13 +13,13 @@ from unfold.admin import ModelAdmin
 from runs.models import Place, Template, WorkLimit
 from runs.services import limits as work_limits
 from runs.workflows import refusals
-from runs.workflows.base import pointers
+from runs.workflows.base import pointers, rates
 
 
 class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     class Meta:
         model = WorkLimit
-        fields = ("template", "name", "pointer", "most", "priority")
+        fields = ("template", "name", "pointer", "most", "rate", "priority")
 
     def clean_template(self) -> str:
         slug = str(self.cleaned_data["template"])
@@ -36,6 +36,17 @@ class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in th
             )
         return pointer
 
+    def clean_rate(self) -> str:
+        rate = str(self.cleaned_data["rate"]).strip()
+        try:
+            if rate:
+                rates.parse(rate)
+        except ValueError as error:
+            raise forms.ValidationError(
+                gettext("How many begin in which time, such as 60/min, 1/s or 500/h.")
+            ) from error
+        return rate
+
 
 @admin.register(WorkLimit)
 class WorkLimitAdmin(ModelAdmin):
@@ -43,7 +54,9 @@ class WorkLimitAdmin(ModelAdmin):
     search_fields = ("template", "name")
     ordering = ("template", "pk")
     show_full_result_count = False
-    list_display = ("template", "name", "pointer", "most", "priority", "at_work", "waiting")
+    list_display = (
+        "template", "name", "pointer", "most", "rate", "priority", "off", "at_work", "waiting",
+    )  # fmt: skip
 
     @admin.display(description=gettext_lazy("At work"))
     def at_work(self, limit: WorkLimit) -> int:
@@ -58,5 +71,8 @@ class WorkLimitAdmin(ModelAdmin):
         work_limits.look_again(obj)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        work_limits.look_again(obj)
-        super().delete_model(request, obj)
+        work_limits.take_away(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        for limit in queryset:
+            work_limits.take_away(limit)

@@ -30,7 +30,7 @@ class ScheduleAdmin(ConfirmedAdmin):
     list_select_related = ("owner", "team")
     fields = (
         "shown", "name", "owner", "template", "title", "request_text", "input_json",
-        "repository_url", "team", "cron", "zone", "overlap", "catch_up", "catch_up_most",
+        "repository_url", "team", "cron", "zone", "until", "overlap", "catch_up", "catch_up_most",
         "standing", "stopped_because", "cursor", "next_at", "made_at",
     )  # fmt: skip
 

@@ -33,6 +33,10 @@ class LimitIn(serializers.Serializer[Any]):
     most = serializers.IntegerField(
         default=1, min_value=1, max_value=work_limits.MANY, help_text="How many at once."
     )
+    rate = OptionalText(
+        max_length=20,
+        help_text="How many may begin in a time, `60/min`. Empty: any number.",
+    )
     priority = serializers.IntegerField(
         default=0,
         min_value=-1000,
@@ -47,6 +51,10 @@ class LimitIn(serializers.Serializer[Any]):
 class LimitChange(LimitIn):
     """What is left out stays as it is."""
 
+    as_declared = serializers.BooleanField(
+        default=False, help_text="Take over what the code declares, in place of what was changed."
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "partial": True})
 
@@ -56,10 +64,22 @@ class LimitOut(serializers.ModelSerializer[WorkLimit]):
 
     at_work = serializers.IntegerField(help_text="Runs of the template that hold a place now.")
     waiting = serializers.IntegerField(help_text="Runs of the template that wait for one.")
+    declared = serializers.DictField(
+        allow_null=True, help_text="What the code declares, and where; null where it does not."
+    )
+    changed = serializers.SerializerMethodField(
+        help_text="Whether a person's change stands over what the code declares."
+    )
+
+    def get_changed(self, limit: WorkLimit) -> bool:
+        return work_limits.stands_over_code(limit)
 
     class Meta:
         model = WorkLimit
-        fields = ("id", "template", "name", "pointer", "most", "priority", "at_work", "waiting")
+        fields = (
+            "id", "template", "name", "pointer", "most", "rate", "priority", "off", "declared",
+            "changed", "at_work", "waiting",
+        )  # fmt: skip
 
 
 class MayLimit(BasePermission):
@@ -127,7 +147,7 @@ class LimitDetail(APIView):
         operation_id="remove_limit",
         responses={204: None},
         summary="Remove a limit; who waited under it goes on",
-        description=REFUSED,
+        description=f"{REFUSED} One that the code declares stays, and is `off`.",
     )
     def delete(self, request: Request, limit_id: int) -> Response:
         work_limits.remove(_found(limit_id), by=user_of(request))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import SAFE_METHODS, BasePermission
@@ -45,6 +45,10 @@ class ScheduleIn(serializers.Serializer[Any]):
     zone = serializers.CharField(
         max_length=64, default="UTC", help_text="IANA name of the time zone, Europe/Berlin."
     )
+    until = OptionalText(
+        max_length=5,
+        help_text="The time in that zone, `12:00`, after which an occurrence starts no more.",
+    )
     overlap = serializers.ChoiceField(
         Overlap.choices,
         default=Overlap.SKIP,
@@ -66,6 +70,9 @@ class ScheduleIn(serializers.Serializer[Any]):
 class ScheduleChange(ScheduleIn):
     """What is left out stays as it is."""
 
+    as_declared = serializers.BooleanField(
+        default=False, help_text="Take over what the code declares, in place of what was changed."
+    )
     enabled = serializers.BooleanField(
         required=False, help_text="Off: it starts nothing. On again: it catches up on nothing."
     )
@@ -82,15 +89,29 @@ class ScheduleOut(TellsQuickly, serializers.ModelSerializer[Schedule]):
     stopped_because = serializers.CharField(
         help_text="Why the product switched it off; empty where it did not."
     )
+    declared = serializers.SerializerMethodField(
+        help_text="What the code declares, and its `place`; null where it does not."
+    )
+    changed = serializers.SerializerMethodField(
+        help_text="Whether a person's change stands over what the code declares."
+    )
     coming = serializers.SerializerMethodField(help_text="Its next times; empty where it is off.")
 
     class Meta:
         model = Schedule
         fields = (
             "id", "name", "template", "title", "user_request", "input", "repository_url", "team",
-            "priority", "cron", "zone", "overlap", "catch_up", "catch_up_most", "enabled",
-            "stopped_because", "coming", "made_at",
+            "priority", "cron", "zone", "until", "overlap", "catch_up", "catch_up_most",
+            "enabled", "stopped_because", "declared", "changed", "coming", "made_at",
         )  # fmt: skip
+
+    @extend_schema_field({"type": ["object", "null"], "additionalProperties": {}})
+    def get_declared(self, schedule: Schedule) -> dict[str, Any] | None:
+        told = schedule.declared
+        return {**told["values"], "place": told["place"]} if isinstance(told, dict) else None
+
+    def get_changed(self, schedule: Schedule) -> bool:
+        return keeping.stands_over_code(schedule)
 
     def get_coming(self, schedule: Schedule) -> list[str]:
         return [times.local(at, schedule.zone) for at in keeping.coming(schedule)]
@@ -222,7 +243,8 @@ class ScheduleDetail(APIView):
         request=ScheduleChange,
         responses=ScheduleOut,
         summary="Change a schedule, or switch it on or off",
-        description="It goes on by its new times from now; what waited for its turn is skipped.",
+        description="It goes on by its new times from now; what waited for its turn is skipped. "
+        "A change of one that the code declares stands over the code's until `as_declared`.",
     )
     def patch(self, request: Request, schedule_id: UUID) -> Response:
         schedule = _mine(request, schedule_id)
@@ -234,6 +256,7 @@ class ScheduleDetail(APIView):
         operation_id="remove_schedule",
         responses={204: None},
         summary="Remove a schedule and its history; its orders stay",
+        description="One that the code declares is switched off instead.",
     )
     def delete(self, request: Request, schedule_id: UUID) -> Response:
         keeping.remove(_mine(request, schedule_id))

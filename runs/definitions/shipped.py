@@ -30,7 +30,7 @@ from runs.definitions.errors import TemplateInvalid
 from runs.definitions.loading import Declared
 from runs.definitions.templates import Kind
 from runs.models import StepTemplate, Template
-from runs.workflows import StepUse, refusals
+from runs.workflows import StepUse, Workflow, refusals
 from runs.workflows.code.asked import targets
 from runs.workflows.registry import find, is_known
 from runs.workflows.sub_workflow import SUB_STEPS
@@ -63,6 +63,16 @@ def register(*, authors: bool = True) -> None:
         import_module(name)
 
 
+_followers: list[Callable[[list[Workflow]], list[str]]] = []
+
+
+def follow(settle: Callable[[list[Workflow]], list[str]]) -> None:
+    """Let a layer above settle what stands beside workflows, once their templates are saved; it
+    gives what cannot be kept, in sentences.
+    """
+    _followers.append(settle)
+
+
 class TemplatesRefused(ImproperlyConfigured):
     """Declared templates that cannot be saved. The message names file, line and field."""
 
@@ -86,6 +96,9 @@ def load(replace: Collection[str] = ()) -> list[Template]:
         *_publish(StepTemplate, kinds, templates.edit_step_template, replace),
         *_publish(Template, workflows, templates.edit_template, replace),
     ]
+    declared = [one.workflow for one in workflows if one.workflow is not None]
+    for settle in _followers:
+        refused += settle(declared)
     if refused:
         raise TemplatesRefused(" ".join(refused))
     slugs = [declaration.slug for declaration in workflows]

@@ -159,7 +159,9 @@ _claimable = Prepared(
     lambda run_id: (
         Run.objects.select_related("thread__head", "work_order__repository")
         .annotate(
-            limited=Exists(WorkLimit.objects.filter(template=OuterRef("definition__template_slug")))
+            limited=Exists(
+                WorkLimit.objects.acting().filter(template=OuterRef("definition__template_slug"))
+            )
         )
         .filter(pk=run_id, status=PENDING)
     ),

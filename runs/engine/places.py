@@ -1,4 +1,5 @@
-"""Runs of templates with limits: how many are at work at once, and whose turn it is.
+"""Runs of templates with limits: how many are at work at once, how many begin in a time, and whose
+turn it is.
 
 It is decided when a run is claimed, under the rows of its limits, by counting the leases that hold:
 no counter can leak, and a killed worker's place is free once its lease has ended. A run without a
@@ -8,6 +9,10 @@ whoever lets a place go, or by the sweep.
 Whose turn: runs that have begun, then by the limit's priority, then as `runs.urgency` judges: teams
 take turns there, and a run's own priority counts. Who was offered a place and does not
 come, because no worker serves its queue, is passed over.
+
+Where a limit has a rate, each run that begins under it leaves a row (`Beginning`), and the next one
+waits until the row before which so many began is older than the rate's time. A run that has begun
+goes on at any rate.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Q
@@ -32,11 +37,11 @@ from runs.engine import record
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts.events import line
 from runs.engine.ending import Wake
-from runs.models import Place, Run, WorkLimit
+from runs.models import Beginning, Place, Run, WorkLimit
 from runs.models.priority import NORMAL
 from runs.states import ENDED, PENDING
 from runs.urgency import NewRun, Share, Turns, share_of
-from runs.workflows.base import pointers
+from runs.workflows.base import pointers, rates
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +49,8 @@ OFFER = dt.timedelta(seconds=30)
 """For so long a place that was offered is kept for whom it was offered to."""
 LOOK_AGAIN, LOOK_AGAIN_AT_MOST = 15.0, 120.0
 """Seconds until a run that waits asks for itself; more, the more are before it."""
+RATE_AT_MOST = 3_600.0
+"""Seconds until one asks for itself that a rate holds back, at most."""
 LINE = 500
 """Waiting runs of one key that are looked at."""
 KEYS = 200
@@ -57,9 +64,19 @@ WHOSE = (
     "priority",
     "since",
     "limit__most",
+    "limit__rate",
     "run__queue",
     "offered_at",
 )
+
+
+class _Wait(NamedTuple):
+    limit: WorkLimit
+    key: str
+    words: str
+    """Why, for people."""
+    seconds: float
+    """Until it asks again."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,7 @@ class _InLine:
     limit_priority: int
     run: NewRun
     most: int
+    rate: str
     queue: str
     offered_at: dt.datetime | None = None
 
@@ -80,7 +98,7 @@ class _InLine:
 
 def claim(held: ClaimedRun) -> bool:
     """As `record.claim`, of a run whose template has limits; False too where it has to wait."""
-    found = list(WorkLimit.objects.filter(template=held.run.frozen.template_slug))
+    found = list(WorkLimit.objects.acting().filter(template=held.run.frozen.template_slug))
     wanted = [(limit, key) for limit in found if (key := _key(limit, held))]
     if not wanted:
         return record.claim(held)
@@ -88,9 +106,9 @@ def claim(held: ClaimedRun) -> bool:
         _lock([limit for limit, _ in wanted])
         now = clock.now()
         waits = [
-            (limit, key, words, ahead)
+            _Wait(limit, key, words, seconds)
             for limit, key in wanted
-            for words, ahead in [_why_wait(limit, key, held.run, now)]
+            for words, seconds in [_why_wait(limit, key, held.run, now)]
             if words
         ]
         if waits:
@@ -99,6 +117,8 @@ def claim(held: ClaimedRun) -> bool:
         if not record.claim(held):
             transaction.set_rollback(True)
             return False
+        if not held.run.epoch:
+            _note_beginnings(wanted, now)
         Place.objects.filter(run=held.run).delete()
         Place.objects.bulk_create(
             [
@@ -131,6 +151,9 @@ def offer(keys: Iterable[str]) -> list[Wake]:
             continue
         turns = Turns.read(busy)
         turn = sorted(in_line, key=lambda one: one.rank(turns))
+        held_back = turn[0].rate if turn[0].rate else ""
+        free = _may_begin(key, held_back, now) if held_back else len(turn)
+        turn = [one for number, one in enumerate(turn) if one.begun or number < free]
         for place, one in enumerate(turn):
             if len(busy) + place >= one.most:
                 break
@@ -198,16 +221,54 @@ def _standing(key: str, but: Run | None, now: dt.datetime) -> tuple[list[Share],
     ]
 
 
-def _why_wait(limit: WorkLimit, key: str, run: Run, now: dt.datetime) -> tuple[str, int]:
-    """Why a run may not have a place, "" where it may; and how many are before it."""
+def _why_wait(limit: WorkLimit, key: str, run: Run, now: dt.datetime) -> tuple[str, float]:
+    """Why a run may not have a place, "" where it may; and the seconds until it asks again."""
     before = Place.objects.filter(run=run, limit=limit, epoch=None).first()
     busy, ahead = _before(limit, key, run, before.since if before is not None else now, now)
+    seconds = min(LOOK_AGAIN + ahead, LOOK_AGAIN_AT_MOST)
     if busy >= limit.most:
-        return f"It waits for a place: {busy} of {limit.most} at work ({limit}).", ahead
+        return f"It waits for a place: {busy} of {limit.most} at work ({limit}).", seconds
     if busy + ahead >= limit.most:
         words = f"It waits for its turn: {busy} of {limit.most} at work, {ahead} before it"
-        return f"{words} ({limit}).", ahead
-    return "", ahead
+        return f"{words} ({limit}).", seconds
+    if limit.rate and not run.epoch and (until := _rate_over(key, limit.rate, ahead, now)) > now:
+        words = f"It waits for its turn: {limit.rate} begin, {ahead} before it ({limit})."
+        return words, min((until - now).total_seconds(), RATE_AT_MOST)
+    return "", seconds
+
+
+def _rate_over(key: str, text: str, ahead: int, now: dt.datetime) -> dt.datetime:
+    """When a run may begin before which so many others do."""
+    rate = rates.parse(text)
+    begun = _begun(key, rate, now)
+    if ahead < rate.count - len(begun):
+        return now
+    turns, place = divmod(ahead - (rate.count - len(begun)), rate.count)
+    window = dt.timedelta(seconds=rate.seconds)
+    at = begun[place] if place < len(begun) else now
+    return at + window * (turns + 1)
+
+
+def _begun(key: str, rate: rates.Rate, now: dt.datetime) -> list[dt.datetime]:
+    """When those began that count for the rate now, the earliest first."""
+    since = now - dt.timedelta(seconds=rate.seconds)
+    found = Beginning.objects.filter(key=key, at__gt=since).order_by("-at")
+    return list(found.values_list("at", flat=True)[: rate.count])[::-1]
+
+
+def _may_begin(key: str, text: str, now: dt.datetime) -> int:
+    """How many may begin now."""
+    rate = rates.parse(text)
+    return rate.count - len(_begun(key, rate, now))
+
+
+def _note_beginnings(wanted: Iterable[tuple[WorkLimit, str]], now: dt.datetime) -> None:
+    """Note that a run begins under these limits, where they have a rate."""
+    for limit, key in wanted:
+        if limit.rate:
+            window = dt.timedelta(seconds=rates.parse(limit.rate).seconds)
+            Beginning.objects.filter(key=key, at__lte=now - window).delete()
+            Beginning.objects.create(key=key, at=now)
 
 
 def _before(
@@ -230,6 +291,7 @@ def _before(
             since,
         ),
         limit.most,
+        limit.rate,
         run.queue,
     ).rank(turns)
     return len(busy), sum(one.rank(turns) < mine for one in in_line)
@@ -259,10 +321,10 @@ def positions(run: Run, *, now: dt.datetime, most: int) -> list[Position]:
     ]
 
 
-def _wait(held: ClaimedRun, waits: list[tuple[WorkLimit, str, str, int]], now: dt.datetime) -> None:
+def _wait(held: ClaimedRun, waits: list[_Wait], now: dt.datetime) -> None:
     """Leave the run in line, to ask again in a while; what has not become due stays as it is."""
     run = held.run
-    seconds = min(LOOK_AGAIN + max(ahead for *_, ahead in waits), LOOK_AGAIN_AT_MOST)
+    seconds = max(wait.seconds for wait in waits)
     due = Run.objects.filter(
         pk=run.pk, status=PENDING, epoch=run.epoch, due_at__lte=clock.FromNow()
     )
@@ -273,9 +335,9 @@ def _wait(held: ClaimedRun, waits: list[tuple[WorkLimit, str, str, int]], now: d
     Place.objects.filter(run=run).delete()
     Place.objects.bulk_create(
         [
-            Place(run=run, limit=limit, key=key, since=since, words=words[:200])
-            for limit, key, words, _ in waits
+            Place(run=run, limit=wait.limit, key=wait.key, since=since, words=wait.words[:200])
+            for wait in waits
         ]
     )
     if not known:
-        log.append(run.thread_id, run.pk, [line(waits[0][2], held.progress.at)])
+        log.append(run.thread_id, run.pk, [line(waits[0].words, held.progress.at)])

@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='schedule',
             name='until',
-            field=models.CharField(blank=True, db_default='', help_text='The time in its zone, 12:00, after which an occurrence starts no more.', max_length=5),
+            field=models.CharField(blank=True, db_default='', default='', help_text='The time in its zone, 12:00, after which an occurrence starts no more.', max_length=5),
         ),
         migrations.AddField(
             model_name='worklimit',
@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='worklimit',
             name='rate',
-            field=models.CharField(blank=True, db_default='', help_text='How many may begin in a time, 60/min; empty: any number.', max_length=20),
+            field=models.CharField(blank=True, db_default='', default='', help_text='How many may begin in a time, 60/min; empty: any number.', max_length=20),
         ),
         migrations.AddIndex(
             model_name='beginning',

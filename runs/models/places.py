@@ -45,6 +45,7 @@ class WorkLimit(models.Model):
     rate = models.CharField(
         max_length=20,
         blank=True,
+        default="",
         db_default="",
         help_text="How many may begin in a time, 60/min; empty: any number.",
     )

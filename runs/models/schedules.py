@@ -77,6 +77,7 @@ class Schedule(ids.HasShownId, models.Model):
     until = models.CharField(
         max_length=5,
         blank=True,
+        default="",
         db_default="",
         help_text="The time in its zone, 12:00, after which an occurrence starts no more.",
     )

@@ -35,7 +35,7 @@ MAY_NOT = (
 )
 WHAT = ("template", "title", "request", "input", "repository_url", "team", "priority")
 """Fields that say what is ordered."""
-WHEN = ("cron", "zone", "overlap", "catch_up", "catch_up_most")
+WHEN = ("cron", "zone", "until", "overlap", "catch_up", "catch_up_most")
 """Fields that say when."""
 NEXT = 5
 """Occurrences that a schedule's page names in advance."""
@@ -96,10 +96,12 @@ def make(by: User, **values: Any) -> Schedule:
 def change(schedule: Schedule, **values: Any) -> Schedule:
     """Change what is named; the other fields stay. `enabled` switches it on or off.
 
-    From then on it occurs by its new times; what occurred before stays as it was. Raises what
-    `make` raises.
+    From then on it occurs by its new times; what occurred before stays as it was. `as_declared`
+    takes over what the code says. Raises what `make` raises.
     """
     now = clock.now()
+    if values.pop("as_declared", False):
+        values = {**_as_declared(schedule), **values}
     _fill(schedule, {name: value for name, value in values.items() if name != "enabled"}, now)
     if "enabled" in values:
         schedule.enabled = bool(values["enabled"])
@@ -127,10 +129,57 @@ def _replan(schedule: Schedule, now: dt.datetime) -> None:
 
 
 def remove(schedule: Schedule) -> None:
-    """Remove a schedule and its history; its orders stay."""
+    """Remove a schedule and its history; its orders stay. One that the code declares is switched
+    off instead, so that the code does not bring it back.
+    """
+    if schedule.declared is not None:
+        change(schedule, enabled=False)
+        return
     with transaction.atomic(durable=True):
         keyed.made(schedule.shown_id)
         schedule.delete()
+
+
+def values_of(schedule: Schedule) -> dict[str, Any]:
+    """What of a schedule the code says, where it declares it."""
+    plain = ("name", "cron", "zone", "until", "overlap", "title", "request", "input",
+             "repository_url")  # fmt: skip
+    team = schedule.team.name if schedule.team is not None else ""
+    return {**{name: getattr(schedule, name) for name in plain}, "team": team}
+
+
+def stands_over_code(schedule: Schedule) -> bool:
+    """Whether a person changed a schedule that the code declares, or switched it off."""
+    if not isinstance(schedule.declared, dict):
+        return False
+    off = not schedule.enabled and not schedule.stopped_because
+    return off or schedule.declared["values"] != values_of(schedule)
+
+
+def _as_declared(schedule: Schedule) -> dict[str, Any]:
+    if not isinstance(schedule.declared, dict):
+        raise ScheduleInvalid("as_declared", gettext("The code declares no such schedule."))
+    values = schedule.declared["values"]
+    team = schedule.owner.groups.filter(name=values["team"]).first() if values["team"] else None
+    return {**values, "team": team, "enabled": True}
+
+
+def fill(schedule: Schedule, values: Mapping[str, Any]) -> None:
+    """Set what the code declares, checked as what people say. Raises what `make` raises."""
+    _fill(schedule, values, clock.now())
+
+
+def follow(schedule: Schedule, values: Mapping[str, Any]) -> None:
+    """Let a schedule be what the code declares now. Call inside a transaction; raises as `fill`."""
+    now = clock.now()
+    _fill(schedule, values, now)
+    _replan(schedule, now)
+
+
+def stop_for_good(schedule: Schedule, why: str) -> None:
+    """Switch a schedule off for a reason that its page shows. Call inside a transaction."""
+    schedule.enabled, schedule.stopped_because = False, why
+    _replan(schedule, clock.now())
 
 
 def start_now(schedule: Schedule, by: User) -> WorkOrder:
@@ -189,6 +238,8 @@ def _fill(schedule: Schedule, values: Mapping[str, Any], now: dt.datetime) -> No
         raise ScheduleInvalid(
             "catch_up", gettext("One of %(values)s.") % {"values": ", ".join(CatchUp.values)}
         )
+    if schedule.until and not times.UNTIL.fullmatch(schedule.until):
+        raise ScheduleInvalid("until", gettext("A time of the day, such as 12:00; or nothing."))
     if not 1 <= schedule.catch_up_most <= times.MOST:
         raise ScheduleInvalid(
             "catch_up_most", gettext("A number from 1 to %(most)s.") % {"most": times.MOST}

@@ -71,6 +71,10 @@ def look_at(schedule: Schedule, *, now: dt.datetime) -> None:
         return
     waits = False
     for occurrence in Occurrence.objects.open().filter(schedule=schedule).order_by("at")[:100]:
+        if schedule.until and now > times.ends(occurrence.at, schedule.until, schedule.zone):
+            words = f"it could not start until {schedule.until}"
+            occurrence.settle(OccurrenceStatus.SKIPPED, words, at=now)
+            continue
         try:
             starting.check_overlap(schedule)  # spares making an order that the claim refuses
             starting.order(schedule, starting.OccurrenceClaim(schedule, occurrence))

@@ -10,6 +10,7 @@ cron).
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, available_timezones
@@ -17,8 +18,11 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from runs.workflows.refusals import in_json
+from runs.workflows.reviews import calendars
 
 FIELDS = 5
+UNTIL = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+"""A time until which an occurrence may start."""
 LONGEST = 100
 COUNTED = 2_000
 """Missed occurrences that are counted one by one; of more it is said that there were more."""
@@ -60,6 +64,15 @@ def check(cron: str, zone: str, *, now: dt.datetime) -> str:
     if first is None:
         raise CronInvalid("This never occurs: there is no such day.")
     return " ".join(parts)
+
+
+def ends(at: dt.datetime, until: str, zone: str) -> dt.datetime:
+    """The moment until which an occurrence may start: the next one after it at which the zone's
+    clock shows that time.
+    """
+    wall = calendars.wall_time(f"until {until}")
+    assert wall is not None  # `UNTIL`
+    return calendars.next_at(at, wall, zone=ZoneInfo(zone))
 
 
 def by_day(cron: str) -> bool:

@@ -1,11 +1,16 @@
-"""How many runs are at work at once, as people settle it who may change templates.
+"""How many runs are at work at once, and how many begin in a time, as people settle it who may
+change templates.
 
-A limit holds from the next claim on, for runs under way too.
+A limit holds from the next claim on, for runs under way too. One that the code declares beside its
+workflow (`declared`) follows the code until a person changes it or takes it away: that stands, and
+the row says what the code says, until somebody goes back to it (`as_declared`).
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -18,7 +23,7 @@ from runs import keyed
 from runs.models import Place, Run, Template, WorkLimit, WorkOrder
 from runs.security import scopes
 from runs.states import PENDING, RUNNING
-from runs.workflows.base import pointers
+from runs.workflows.base import pointers, rates
 from runs.workflows.refusals import FieldRefused, unknown
 
 SET = "runs.add_template"
@@ -31,6 +36,9 @@ MOST = 200
 """Limits that a server may have."""
 MANY = 10_000
 """The highest number of places."""
+WHERE = ("template", "name", "pointer")
+"""What a limit is about; the code's stays as it says."""
+HOW = ("most", "rate", "priority")
 SHOWN = 5
 """Orders that hold the places somebody waits for, as the page of an order names them."""
 
@@ -70,23 +78,29 @@ def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
     """Keep a new limit, or change one.
 
     Args:
-        values: `template`, `name`, `pointer`, `most`, `priority`; what is not named stays.
+        values: `template`, `name`, `pointer`, `most`, `rate`, `priority`; what is not named stays.
+            `as_declared` takes over what the code says.
 
     Raises:
         MayNotLimit, LimitInvalid.
     """
     _require(by)
+    if values.pop("as_declared", False):
+        if limit.declared is None:
+            raise LimitInvalid("as_declared", gettext("The code declares no such limit."))
+        values = _told(limit)
     for name, value in values.items():
-        setattr(limit, name, value.strip() if isinstance(value, str) else value)
+        new = value.strip() if isinstance(value, str) else value
+        if limit.declared is not None and name in WHERE and new != getattr(limit, name):
+            raise LimitInvalid(
+                name, gettext("The code declares this limit: make another one for that.")
+            )
+        setattr(limit, name, new)
+    limit.off = False
+    check(limit)
     known = set(Template.objects.values_list("slug", flat=True))
     if limit.template not in known:
         raise LimitInvalid("template", unknown("template", limit.template, known))
-    if limit.pointer and not pointers.is_pointer(limit.pointer):
-        raise LimitInvalid(
-            "pointer", gettext("A JSON pointer, such as /customer or /order/region.")
-        )
-    if not 1 <= limit.most <= MANY:
-        raise LimitInvalid("most", gettext("A number from 1 to %(most)s.") % {"most": f"{MANY:,}"})
     if limit._state.adding and WorkLimit.objects.count() >= MOST:
         raise LimitInvalid(
             "template", gettext("There are %(most)s limits. Remove one first.") % {"most": MOST}
@@ -104,13 +118,92 @@ def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
     return limit
 
 
+def check(limit: WorkLimit) -> None:
+    """Raise LimitInvalid where the numbers of a limit cannot be kept."""
+    if limit.pointer and not pointers.is_pointer(limit.pointer):
+        raise LimitInvalid(
+            "pointer", gettext("A JSON pointer, such as /customer or /order/region.")
+        )
+    if not 1 <= limit.most <= MANY:
+        raise LimitInvalid("most", gettext("A number from 1 to %(most)s.") % {"most": f"{MANY:,}"})
+    if limit.rate:
+        try:
+            rates.parse(limit.rate)
+        except ValueError as error:
+            raise LimitInvalid(
+                "rate", gettext("How many begin in which time, such as 60/min, 1/s or 500/h.")
+            ) from error
+
+
 def remove(limit: WorkLimit, *, by: User) -> None:
-    """Remove a limit; who waited under it asks anew. Raises MayNotLimit."""
+    """Remove a limit; who waited under it asks anew. One that the code declares stays as a row
+    that does not act, so that the code does not bring it back. Raises MayNotLimit.
+    """
     _require(by)
     with transaction.atomic(durable=True):
         keyed.made(f"limit_{limit.pk}")
-        look_again(limit)
+        take_away(limit)
+
+
+def take_away(limit: WorkLimit) -> None:
+    """`remove`, of whoever may. Call inside a transaction."""
+    look_again(limit)
+    if limit.declared is None:
         limit.delete()
+    else:
+        Place.objects.filter(limit=limit).delete()
+        WorkLimit.objects.filter(pk=limit.pk).update(off=True)
+
+
+def stands_over_code(limit: WorkLimit) -> bool:
+    """Whether a person changed a limit that the code declares, or took it away."""
+    told = _told(limit)
+    return bool(told) and (limit.off or told != {name: getattr(limit, name) for name in told})
+
+
+def _told(limit: WorkLimit) -> dict[str, Any]:
+    """What the code says of a limit."""
+    declared = limit.declared or {}
+    return {name: declared[name] for name in HOW if name in declared}
+
+
+def settle(template: str, declared: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
+    """Let the limits of a template be what its code declares, but for what people changed; give
+    what cannot be kept in sentences.
+
+    Args:
+        declared: name and pointer → `most`, `rate`, `priority` and `place`, where it says so.
+    """
+    rows = {(row.name, row.pointer): row for row in WorkLimit.objects.filter(template=template)}
+    for (name, pointer), told in declared.items():
+        row = rows.pop((name, pointer), None)
+        new = row or WorkLimit(template=template, name=name, pointer=pointer)
+        if row is None or (row.declared is not None and not stands_over_code(row)):
+            for field in HOW:
+                setattr(new, field, told[field])
+        try:
+            check(new)
+        except LimitInvalid as error:
+            yield f"{told['place']}: limit, {error.field}: {error}"
+            continue
+        if row is None or row.declared != dict(told):
+            new.declared = dict(told)
+            _keep(new)
+    for row in rows.values():  # the code declares them no more
+        if row.declared is not None:
+            with transaction.atomic():
+                look_again(row)
+                if stands_over_code(row) and not row.off:
+                    WorkLimit.objects.filter(pk=row.pk).update(declared=None)
+                else:
+                    row.delete()
+
+
+def _keep(limit: WorkLimit) -> None:
+    """Write a limit that the code declares, where no other host did so just now."""
+    with suppress(IntegrityError), transaction.atomic():
+        limit.save()
+        look_again(limit)
 
 
 def _require(by: User) -> None:

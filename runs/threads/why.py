@@ -162,6 +162,12 @@ def _in_line(run: Run, line: Sequence[places.Position]) -> Reason:
 
 
 def _position(position: places.Position) -> list[str]:
+    rate = gettext("No more than %(rate)s begin (%(limit)s).")
+    told = {"rate": position.limit.rate, "limit": position.limit}
+    return [*_standing(position), *([rate % told] if position.limit.rate else [])]
+
+
+def _standing(position: places.Position) -> list[str]:
     facts = {
         "limit": position.limit,
         "busy": position.busy,

@@ -174,6 +174,16 @@ class CheckpointWhole(TypedDict):
     state: dict[str, Any]
 
 
+class ChildCountsOut(TypedDict):
+    """How the child runs of a run's last gather stand."""
+
+    total: int
+    queued: int
+    live: int
+    ended: int
+    failed: int
+
+
 class ChoiceIn(TypedDict):
     name: str
     label: str
@@ -538,7 +548,9 @@ class LimitChange(TypedDict):
     name: NotRequired[str]
     pointer: NotRequired[str]
     most: NotRequired[int]
+    rate: NotRequired[str]
     priority: NotRequired[int]
+    as_declared: NotRequired[bool]
 
 
 class LimitIn(TypedDict):
@@ -546,6 +558,7 @@ class LimitIn(TypedDict):
     name: NotRequired[str]
     pointer: NotRequired[str]
     most: NotRequired[int]
+    rate: NotRequired[str]
     priority: NotRequired[int]
 
 
@@ -557,7 +570,11 @@ class LimitOut(TypedDict):
     name: str
     pointer: str
     most: int
+    rate: str
     priority: int
+    off: bool
+    declared: dict[str, Any] | None
+    changed: bool
     at_work: int
     waiting: int
 
@@ -938,7 +955,7 @@ class Problem(TypedDict):
 
 
 class ProgressOut(TypedDict):
-    """How far a step is, by its own words."""
+    """How far a step is, by its own words, or how many of a run's child runs have ended."""
 
     done: float
     of: float | None
@@ -1153,6 +1170,7 @@ class RunOut(TypedDict):
     error: str
     failure_code: str
     awaited: int
+    children: ChildCountsOut | None
     sleeping_until: str | None
     progress: ProgressOut | None
     pending_input: dict[str, Any] | None
@@ -1217,9 +1235,11 @@ class ScheduleChange(TypedDict):
     priority: NotRequired[int]
     cron: str
     zone: NotRequired[str]
+    until: NotRequired[str]
     overlap: NotRequired[OverlapEnum]
     catch_up: NotRequired[CatchUpEnum]
     catch_up_most: NotRequired[int]
+    as_declared: NotRequired[bool]
     enabled: NotRequired[bool]
 
 
@@ -1234,6 +1254,7 @@ class ScheduleIn(TypedDict):
     priority: NotRequired[int]
     cron: str
     zone: NotRequired[str]
+    until: NotRequired[str]
     overlap: NotRequired[OverlapEnum]
     catch_up: NotRequired[CatchUpEnum]
     catch_up_most: NotRequired[int]
@@ -1251,11 +1272,14 @@ class ScheduleOut(TypedDict):
     priority: int
     cron: str
     zone: str
+    until: str
     overlap: OverlapEnum
     catch_up: CatchUpEnum
     catch_up_most: int
     enabled: bool
     stopped_because: str
+    declared: dict[str, Any] | None
+    changed: bool
     coming: list[str]
     made_at: str
 
@@ -1659,6 +1683,7 @@ class WorkOrderOut(TypedDict):
     error_message: str | None
     failure_code: str | None
     sleeping_until: str | None
+    children: ChildCountsOut | None
     progress: ProgressOut | None
     git_commit_count: int
     github_pull_request_url: str | None

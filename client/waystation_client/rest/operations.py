@@ -444,6 +444,7 @@ def list_runs(
     cursor: str | None = None,
     limit: int | None = None,
     mine: bool | None = None,
+    parent: str | None = None,
     status: Literal[
         "cancelled",
         "completed",
@@ -466,6 +467,7 @@ def list_runs(
             "cursor": cursor,
             "limit": limit,
             "mine": mine,
+            "parent": parent,
             "status": status,
             "thread": thread,
             "user_id": user_id,

@@ -26,6 +26,12 @@ class LimitForm(forms.Form):
         label=gettext_lazy("At work at once"),
         help_text=gettext_lazy("Work that waits for a person is not counted."),
     )
+    rate = forms.CharField(
+        max_length=20,
+        required=False,
+        label=gettext_lazy("Begin in a time"),
+        help_text=gettext_lazy("How many begin, such as 60/min, 1/s or 500/h."),
+    )
     pointer = forms.CharField(
         max_length=200,
         required=False,
@@ -74,7 +80,7 @@ def limit_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def limit(request: HttpRequest, limit_id: int) -> HttpResponse:
-    """One limit; POST changes it, or removes it."""
+    """One limit; POST changes it, removes it, or goes back to what the code declares."""
     found = work_limits.counted().filter(pk=limit_id).first()
     if found is None:
         raise Http404(gettext("There is no such limit."))
@@ -84,6 +90,13 @@ def limit(request: HttpRequest, limit_id: int) -> HttpResponse:
         except work_limits.MayNotLimit as error:
             return _page(request, found, _of(found), refused=str(error))
         messages.success(request, gettext("The limit was removed. What waited under it goes on."))
+        return redirect("hitl:limits")
+    if request.method == "POST" and request.POST.get("do") == "declared":
+        try:
+            work_limits.save(found, by=person(request), as_declared=True)
+        except (work_limits.MayNotLimit, work_limits.LimitInvalid) as error:
+            return _page(request, found, _of(found), refused=str(error))
+        messages.success(request, gettext("The limit is what the code declares."))
         return redirect("hitl:limits")
     form = LimitForm(request.POST) if request.method == "POST" else _of(found)
     saved = _save(request, form, found)
@@ -97,7 +110,12 @@ def _of(found: WorkLimit) -> LimitForm:
 def _page(
     request: HttpRequest, found: WorkLimit, form: LimitForm, *, refused: str = ""
 ) -> HttpResponse:
-    context = {"limit": found, "form": form, "refused": refused}
+    context = {
+        "limit": found,
+        "form": form,
+        "refused": refused,
+        "changed": work_limits.stands_over_code(found),
+    }
     status = 403 if refused else _status(form)
     return render(request, "hitl/limits/limit.html", context, status=status)
 

@@ -114,6 +114,7 @@ def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
         "preview": preview,
         "history": paging.in_order(history, LATEST, here, "before", size=PAGE, anchor="history"),
         "now": clock.now(),
+        "changed": keeping.stands_over_code(found),
     }
     return render(
         request, "hitl/schedules/schedule.html", context, status=422 if form.refused else 200
@@ -123,7 +124,9 @@ def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def schedule_do(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
-    """Start its order now, switch it off or on, or remove it."""
+    """Start its order now, switch it off or on, remove it, or go back to what the code
+    declares.
+    """
     found = _mine(request, schedule_id)
     match request.POST.get("do"):
         case "start":
@@ -140,12 +143,21 @@ def schedule_do(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
                 gettext("%(found)s is switched %(wanted)s.")
                 % {"found": found, "wanted": gettext(wanted)},
             )
+        case "declared":
+            try:
+                keeping.change(found, as_declared=True)
+            except (*REFUSED, InputInvalid, keeping.ScheduleInvalid) as error:
+                messages.error(request, str(error))
+            else:
+                messages.success(request, gettext("The schedule is what the code declares."))
         case "remove":
             keeping.remove(found)
-            messages.success(
-                request,
-                gettext("%(found)s was removed. Its work orders stay.") % {"found": found},
+            words = (
+                gettext("%(found)s was removed. Its work orders stay.")
+                if found.declared is None
+                else gettext("%(found)s is switched off. The code declares it, so it stays.")
             )
+            messages.success(request, words % {"found": found})
             return redirect("hitl:schedules")
     return redirect("hitl:schedule", found.pk)
 

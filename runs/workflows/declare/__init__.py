@@ -1,6 +1,7 @@
 """A workflow as its author declares it, in Python beside its steps."""
 
 from runs.workflows.declare.places import WorkflowInvalid
+from runs.workflows.declare.standing import LimitUse, ScheduleUse, limit, schedule
 from runs.workflows.declare.workflows import (
     Reducer,
     RetryPolicy,
@@ -11,11 +12,15 @@ from runs.workflows.declare.workflows import (
 )
 
 __all__ = [
+    "LimitUse",
     "Reducer",
     "RetryPolicy",
+    "ScheduleUse",
     "StepUse",
     "Workflow",
     "WorkflowInvalid",
+    "limit",
+    "schedule",
     "use",
     "workflow",
 ]

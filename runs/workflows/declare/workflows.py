@@ -26,6 +26,7 @@ from runs.workflows.base.outcomes import ConfigInvalid
 from runs.workflows.base.typed import Shape, schema_of
 from runs.workflows.declare import places
 from runs.workflows.declare.places import WorkflowInvalid, check_keys
+from runs.workflows.declare.standing import LimitUse, ScheduleUse
 from runs.workflows.refusals import FieldRefused
 from runs.workflows.registry import OnChange
 from runs.workflows.reviews import rules as review_rules
@@ -92,6 +93,8 @@ class Workflow:
     """`file, line n` of the declaration."""
     input: type[Any] | None = None
     """The type of its input, whose own validators look at orders."""
+    limits: tuple[LimitUse, ...] = ()
+    schedules: tuple[ScheduleUse, ...] = ()
 
     def __post_init__(self) -> None:
         global _made
@@ -245,6 +248,8 @@ def workflow(
     on_change: OnChange | None = None,
     on_cancel: StepUse | Step | None = None,
     on_expire: StepUse | Step | None = None,
+    limits: Sequence[LimitUse] = (),
+    schedules: Sequence[ScheduleUse] = (),
     **unknown: Never,
 ) -> Workflow:
     """Declare a workflow: what orders by it bring, its steps, and how its state is kept.
@@ -267,6 +272,8 @@ def workflow(
         on_cancel, on_expire: a step that runs once when the run was cancelled, or nobody answered
             in time: with the state as it was, for up to five minutes or its `timeout`. It asks
             nobody. The run has ended by then, whatever becomes of it; `context.failure` says how.
+        limits: `limit(…)`: how many runs are at work at once, or begin in a time.
+        schedules: `schedule(…)`: when work by it begins by the clock.
 
     The others mean what they mean in a template: docs/reference/templates.md.
 
@@ -314,6 +321,8 @@ def workflow(
         steps=used,
         place=place,
         input=_type(input),
+        limits=tuple(_standing("limits", limits, LimitUse, ("name", "pointer"), place)),
+        schedules=tuple(_standing("schedules", schedules, ScheduleUse, ("name",), place)),
     )
     file, at_top = places.module_of(places.declaring())
     if at_top:
@@ -321,6 +330,21 @@ def workflow(
     elif file:
         _by_functions[file, slug] = made
     return made
+
+
+def _standing(
+    keyword: str, given: Sequence[Any], kind: type[Any], key: tuple[str, ...], place: str
+) -> Iterator[Any]:
+    """What stands beside the workflow, each under a key of its own."""
+    taken: set[tuple[str, ...]] = set()
+    for one in given:
+        if not isinstance(one, kind):
+            raise WorkflowInvalid(place, f"{keyword}: {one!r:.60} is no {keyword[:-1]}(…).")
+        own = tuple(getattr(one, name) for name in key)
+        if own in taken:
+            raise WorkflowInvalid(one.place, f"{keyword}: give this one a `name` of its own.")
+        taken.add(own)
+        yield one
 
 
 def _type(shape: Shape | None) -> type[Any] | None:

@@ -8,6 +8,7 @@ import pytest
 
 from runs import limits
 from runs.models import Occurrence, Schedule, WorkOrder
+from runs.schedules import keeping
 from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
 from tests.worlds.steps import on_code
@@ -133,3 +134,45 @@ def test_a_preview_names_what_the_clock_does_and_makes_nothing(api, zoe):
     refused = api(zoe).post(url, {"cron": "0 0 31 2 *"}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (422, "schedule_invalid")
     assert not Schedule.objects.exists()
+
+
+def declare(schedule: Schedule) -> None:
+    told = {"key": "0", "place": "flows.py, line 8", "values": keeping.values_of(schedule)}
+    Schedule.objects.filter(pk=schedule.pk).update(declared=told)
+
+
+def test_a_change_of_one_that_the_code_declares_stands_until_its_owner_goes_back(rest, scheduled):
+    schedule = scheduled(until="12:00")
+    declare(schedule)
+    one = f"{URL}/{schedule.shown_id}"
+    told = rest.get(one).json()
+    assert (told["until"], told["changed"], told["declared"]["place"]) == (
+        "12:00", False, "flows.py, line 8",
+    )  # fmt: skip
+    changed = rest.patch(one, {"until": "", "cron": "0 5 * * *"}, format="json").json()
+    assert (changed["until"], changed["changed"]) == ("", True)
+    assert rest.patch(one, {"until": "noon"}, format="json").status_code == 422
+    assert rest.delete(one).status_code == 204
+    assert (rest.get(one).json()["enabled"], rest.get(one).json()["changed"]) == (False, True)
+    back = rest.patch(one, {"as_declared": True}, format="json").json()
+    assert (back["cron"], back["until"], back["enabled"], back["changed"]) == (
+        "0 * * * *", "12:00", True, False,
+    )  # fmt: skip
+
+
+def test_the_page_of_one_that_the_code_declares_says_so_and_has_the_way_back(page, scheduled):
+    schedule = scheduled()
+    declare(schedule)
+    one = f"/schedules/{schedule.shown_id}/"
+    assert "The code declares it in flows.py, line 8." in page.get(one).content.decode()
+    page.post(f"{one}do", {"do": "remove"})
+    shown = page.get(one).content.decode()
+    assert "Somebody changed it since, and that stands." in shown
+    page.post(f"{one}do", {"do": "declared"})
+    schedule.refresh_from_db()
+    assert schedule.enabled
+
+
+def test_nobody_goes_back_to_what_the_code_never_declared(rest, scheduled):
+    refused = rest.patch(f"{URL}/{scheduled().shown_id}", {"as_declared": True}, format="json")
+    assert (refused.status_code, [*refused.json()["errors"]]) == (422, ["as_declared"])

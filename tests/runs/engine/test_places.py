@@ -12,7 +12,7 @@ from runs import services, tasks
 from runs.engine import advance as loop
 from runs.engine import places, record
 from runs.engine.advance import advance
-from runs.models import Place, Run, WorkLimit, WorkOrder
+from runs.models import Beginning, Place, Run, WorkLimit, WorkOrder
 from runs.workflows.base import Done, Go
 from tests.conftest import drive, fresh, log_lines
 from tests.databases.whole import at_once
@@ -225,3 +225,47 @@ def test_the_database_refuses_a_limit_of_none_and_one_that_is_there_twice(db):
             if wrong["most"]:
                 limit(1)
             limit(**wrong)
+
+
+@pytest.mark.both_databases
+def test_no_more_begin_in_a_time_than_the_rate_says_and_what_has_begun_goes_on(ordered):
+    limit(most=10_000, rate="2/min")
+    orders = [ordered() for _ in range(4)]
+    begun = [begin(order) for order in orders]
+    assert [held is not None for held in begun] == [True, True, False, False]
+    assert waits_for(orders[2]) == "It waits for its turn: 2/min begin, 0 before it (anything)."
+    assert waits_for(orders[3]) == "It waits for its turn: 2/min begin, 1 before it (anything)."
+    wait = (fresh(orders[2]).latest_run.due_at - timezone.now()).total_seconds()
+    assert 50 < wait <= 60
+    assert places.offer([Place.objects.first().key]) == []  # nobody is called in vain
+    going_on = fresh(orders[0]).latest_run
+    Run.objects.filter(pk=going_on.pk).update(
+        status="pending", lease_owner="", lease_until=None, due_at=timezone.now()
+    )
+    assert begin(fresh(orders[0])) is not None
+    Beginning.objects.update(at=timezone.now() - dt.timedelta(minutes=1))
+    for order in orders[2:]:
+        due(order)
+        assert begin(fresh(order)) is not None
+    assert Beginning.objects.count() == 2
+
+
+@pytest.mark.one_database
+def test_those_that_a_rate_holds_back_begin_one_window_after_another(ordered):
+    limit(most=10_000, rate="1/min")
+    orders = [ordered() for _ in range(4)]
+    assert begin(orders[0]) is not None
+    for order in orders[1:]:
+        assert begin(order) is None
+    waits = [
+        (fresh(order).latest_run.due_at - timezone.now()).total_seconds() for order in orders[1:]
+    ]
+    for number, seconds in enumerate(waits, start=1):
+        assert 60 * number - 15 < seconds <= 60 * number
+
+
+@pytest.mark.one_database
+def test_a_limit_that_somebody_took_away_acts_on_nobody(ordered):
+    limit(most=1, off=True, declared={"most": 1, "rate": "", "priority": 0, "place": "x"})
+    assert begin(ordered()) is not None
+    assert begin(ordered()) is not None

@@ -101,3 +101,50 @@ def test_the_page_of_an_order_names_who_holds_the_places_that_its_reader_may_see
     assert f"/work-orders/{mine.shown_id}/" in text
     assert ", 1 more" in " ".join(text.split())
     assert "A secret of Ben" not in text
+
+
+DECLARED = {"most": 5, "rate": "", "priority": 0, "place": "flows.py, line 8"}
+
+
+@pytest.fixture
+def declared(templates):
+    return WorkLimit.objects.create(template="writing", most=5, declared=DECLARED)
+
+
+def test_rest_says_what_the_code_declares_that_a_change_stands_over_it_and_goes_back(
+    api, editor, declared
+):
+    rest, one = api(editor), f"{URL}/{declared.pk}"
+    assert (rest.get(one).json()["declared"], rest.get(one).json()["changed"]) == (DECLARED, False)
+    changed = rest.patch(one, {"most": 2, "rate": "60/min"}, format="json").json()
+    assert (changed["most"], changed["rate"], changed["changed"]) == (2, "60/min", True)
+    refused = rest.patch(one, {"pointer": "/customer"}, format="json")
+    assert (refused.status_code, [*refused.json()["errors"]]) == (422, ["pointer"])
+    assert rest.patch(one, {"rate": "60"}, format="json").status_code == 422
+    assert rest.delete(one).status_code == 204
+    assert (rest.get(one).json()["off"], rest.get(one).json()["changed"]) == (True, True)
+    back = rest.patch(one, {"as_declared": True}, format="json").json()
+    assert (back["most"], back["rate"], back["off"], back["changed"]) == (5, "", False, False)
+    own = WorkLimit.objects.create(template="writing", name="own", most=1)
+    refused = rest.patch(f"{URL}/{own.pk}", {"as_declared": True}, format="json")
+    assert (refused.status_code, [*refused.json()["errors"]]) == (422, ["as_declared"])
+
+
+def test_the_page_says_so_and_has_the_way_back(page, editor, declared):
+    one = f"/limits/{declared.pk}/"
+    text = page.get(one).content.decode()
+    assert "The code declares it in flows.py, line 8. A change here stands over" in text
+    assert "Back to what the code declares" not in text
+    page.post(one, {"template": "writing", "most": 2, "priority": 0, "rate": "1/s"})
+    text = page.get(one).content.decode()
+    assert "Somebody changed it since, and that stands." in text
+    assert "Back to what the code declares" in text
+    assert "1/s begin" in " ".join(page.get("/limits/").content.decode().split())
+    page.post(one, {"do": "remove"})
+    assert "Somebody took it away" in page.get(one).content.decode()
+    assert "taken away" in page.get("/limits/").content.decode()
+    assert page.post(one, {"do": "declared"}).status_code == 302
+    declared.refresh_from_db()
+    assert (declared.most, declared.rate, declared.off) == (5, "", False)
+    editor.user_permissions.clear()
+    assert page.post(one, {"do": "declared"}).status_code == 403
