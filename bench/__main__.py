@@ -39,13 +39,19 @@ BENCHES = (
         "faces",
         "desk",
         "patches",
+        "pane",
     ),
     *("deadlines", "burst", "idle", "deploys", "peers", "gather"),
 )
 
 
-WITHIN = {"faces": "pages.faces", "desk": "pages.desk", "patches": "pages.patches",
-          "gather": "children.gather"}  # fmt: skip
+WITHIN = {
+    "faces": "pages.faces",
+    "desk": "pages.desk",
+    "patches": "pages.patches",
+    "pane": "standalone.pane",
+    "gather": "children.gather",
+}
 """Benches that stand in another's folder."""
 
 

@@ -41,6 +41,10 @@ class Extension(AppConfig):
     """
     workflows: Sequence[str] = ()
     """Modules that declare workflows, where `WAYSTATION_WORKFLOWS` does not replace them."""
+    words: Sequence[str] = ()
+    """What its steps keep in English, marked with `gettext_noop`: labels, questions, facts. Pages
+    translate these texts where they show them; `%(name)s` in one stands for a value.
+    """
 
     def __init_subclass__(cls) -> None:
         cls.default = True  # else Django takes neither: an `apps.py` imports this class, too

@@ -7,12 +7,14 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints import extension
+from extensions.langgraph.words import WORDS
 
 
 class LangGraphConfig(extension.Extension):
     name = "extensions.langgraph"
     label = "langgraph_extension"
     steps = ("extensions.langgraph.graphs.step",)
+    words = WORDS
 
     def doors(self) -> Iterable[extension.Door]:
         if settings.WAYSTATION_LANGGRAPH:

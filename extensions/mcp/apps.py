@@ -8,12 +8,14 @@ from django.conf import settings
 
 from checkpoints import extension
 from checkpoints.text import extras
+from extensions.mcp.words import WORDS
 
 
 class McpConfig(extension.Extension):
     name = "extensions.mcp"
     label = "mcp_extension"
     steps = ("extensions.mcp.accepted",)
+    words = WORDS
 
     def doors(self) -> Iterable[extension.Door]:
         from project.doors import when_asked  # here: it needs the models

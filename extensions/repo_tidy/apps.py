@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints.extension import Extension
+from extensions.repo_tidy.words import WORDS
 
 DEMO = {"rules": "F, I, UP, E7", "target_version": "py311", "unsafe_fixes": False, "push": False}
 
@@ -12,6 +13,7 @@ DEMO = {"rules": "F, I, UP, E7", "target_version": "py311", "unsafe_fixes": Fals
 class RepoTidyConfig(Extension):
     name = "extensions.repo_tidy"
     workflows = ("extensions.repo_tidy.templates",)
+    words = WORDS
 
     def demo(self, by: Any) -> None:
         """One work order on a real repository."""

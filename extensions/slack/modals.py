@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 from hitl.decisions import answers
 from hitl.forms.fields import FormField
 from hitl.forms.json_schema import SchemaForm
+from hitl.rendering.own_words import in_words, own
 from runs.models import Pause
 from runs.workflows.sequence import REVISE
 from runs.workflows.wait_for_input import ANSWER
@@ -73,7 +74,7 @@ def form_for(pause: Pause, asked: Asked) -> dict[str, Any] | None:
         "submit": _plain(answers.label_of(pause, asked.action), TITLE),
         "callback_id": "answer",
         "private_metadata": str(asked),
-        "blocks": [_section(pause.question), *blocks],
+        "blocks": [_section(own(pause.question)), *blocks],
     }
 
 
@@ -127,7 +128,7 @@ def errors_at(errors: Mapping[str, list[str]], pause: Pause) -> dict[str, str]:
 
 
 def _fields(pause: Pause) -> list[FormField]:
-    return SchemaForm(pause.required_inputs, initial=pause.known).fields
+    return SchemaForm(in_words(pause.required_inputs), initial=pause.known).fields
 
 
 def _entry(field: FormField) -> dict[str, Any] | None:

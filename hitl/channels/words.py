@@ -109,7 +109,8 @@ def _action(text: str, pause: Pause) -> str:
     """The answer that a text names, by its name or by the words on its button; "" for none."""
     wanted = " ".join(text.split()).strip(" .!,*_").casefold()
     known = {name: name for name in [*pause.answers, CANCEL]}
-    known |= {answers.label_of(pause, name).casefold(): name for name in pause.answers}
+    for name in pause.answers:  # as the button says, in English too
+        known |= dict.fromkeys((one.casefold() for one in answers.labels_of(pause, name)), name)
     found: str = known.get(wanted, "")
     return found
 

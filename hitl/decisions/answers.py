@@ -24,6 +24,7 @@ from hitl.decisions.reviewers.policy import Actor
 from hitl.identity.factors import Factor
 from hitl.models import Via, Vote
 from hitl.models.channels import services
+from hitl.rendering.own_words import own
 from runs import keyed
 from runs import services as runs
 from runs.definitions import loading
@@ -107,9 +108,14 @@ class Answer:
 
 
 def label_of(pause: Pause, action: str) -> str:
-    """The words on the button of an answer."""
+    """The words on the button of an answer, in the reader's language where they are ours."""
     label: str = pause.labels.get(action, "")
-    return label or (action.capitalize() if action in USUAL else action)
+    return own(label or (action.capitalize() if action in USUAL else action))
+
+
+def labels_of(pause: Pause, action: str) -> set[str]:
+    """The same in each language that a person may write it in."""
+    return {label_of(pause, action), pause.labels.get(action) or action}
 
 
 def check_door(pause: Pause, answer: Answer) -> None:

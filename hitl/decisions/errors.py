@@ -10,6 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 from checkpoints.text import dates
 from hitl.decisions import revisions
 from hitl.models import Decision
+from hitl.rendering.own_words import own
 from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus
@@ -185,7 +186,7 @@ def _already(pause: Pause, decision: Decision) -> str:
         CANCEL: gettext("Already cancelled by %(who)s at %(told)s."),
     }.get(decision.action, gettext("Already answered with “%(answer)s” by %(who)s at %(told)s."))
     return said % {
-        "answer": pause.labels.get(decision.action, decision.action),
+        "answer": own(pause.labels.get(decision.action, decision.action)),
         "who": decision.who,
         "told": dates.told(decision.decided_at, exact=True),
     }

@@ -30,6 +30,7 @@ from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Vote, name_of
 from hitl.models.outbound import Occasion
+from hitl.rendering.own_words import own
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed
@@ -78,7 +79,7 @@ def _check_same(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
     first, data = votes[0], _first(pause, answer, votes)
     voter = first.name
     if answer.action != first.action:
-        label = pause.labels.get(first.action, first.action)
+        label = own(pause.labels.get(first.action, first.action))
         message = gettext(
             "%(voter)s voted for “%(label)s”. Give the same answer, or send it back, or cancel."
         ) % {"voter": voter, "label": label}

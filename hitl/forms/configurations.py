@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from hitl.forms.fields import Fault, faults_of
 from hitl.forms.json_schema import ABSENT, SchemaForm
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import in_words, own
 from runs.models import StepTemplate
 from runs.workflows import registry, schemas
 
@@ -55,7 +55,7 @@ class KindForm(forms.Form):
         if registry.config_schema(kind.function) is not None and not self.rest:
             del self.fields["more"]
         begun = {name: value for name, value in kind.config.items() if name in named}
-        self.config = SchemaForm(self.schema, data, begun if data is None else ABSENT)
+        self.config = SchemaForm(in_words(self.schema), data, begun if data is None else ABSENT)
 
     @property
     def changes_only(self) -> bool:

@@ -21,7 +21,7 @@ from hitl.forms.json_schema import SchemaForm
 from hitl.forms.kinds import LONG, names_of
 from hitl.forms.priorities import PriorityField
 from hitl.forms.texts import NumberField, WholeField
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import in_words, own
 from runs.definitions import readiness, rights
 from runs.models import Template
 from runs.workflows import attachments, refusals, schemas
@@ -180,7 +180,7 @@ class WorkOrderForm(forms.Form):
         """`begun` is an input to begin with; fields that are not changed keep its values."""
         super().__init__(*args, **kwargs)
         self.begun = begun or {}
-        self.schema: dict[str, Any] = template.input_schema or {}
+        self.schema: dict[str, Any] = in_words(template.input_schema or {})
         offer_teams(self, user)
         self.fields["priority"] = PriorityField(user)
         if not template.needs_repository:

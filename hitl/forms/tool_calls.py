@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 from hitl.forms.fields import Fault
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.texts import parsed
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import in_words, own
 from runs.models import Pause
 from runs.workflows.tool_calls import APPROVE, EDIT, MADE, REASON, REJECT, RESPOND, RESULT
 
@@ -251,7 +251,8 @@ def form_of(
         return CallsForm(pause.calls, data)
     if not pause.required_inputs:
         return None
-    return SchemaForm(pause.required_inputs, data, pause.known if known is None else known)
+    schema = in_words(pause.required_inputs)
+    return SchemaForm(schema, data, pause.known if known is None else known)
 
 
 def _answer(row: CallRow) -> dict[str, Any]:

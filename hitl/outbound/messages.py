@@ -22,6 +22,8 @@ from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
 from hitl.outbound import links, order_ends
 from hitl.outbound.quotas import CHOSEN
 from hitl.rendering.links import place_of
+from hitl.rendering.own_words import own as in_reader_words
+from hitl.rendering.own_words import own_faults
 from runs.models import Pause
 from runs.workflows.reviews import stages
 
@@ -81,7 +83,7 @@ def of(delivery: Delivery) -> OutboundMessage:
         else gettext("A question waits for you")
     )
     own_words = "" if replied else delivery.words
-    question = waits if hidden else str(demand(own_words or pause.question))
+    question = waits if hidden else in_reader_words(str(demand(own_words or pause.question)))
     title = "" if hidden else title_of(pause)
     way_in = own(delivery) and (asking or replied)
     url = links.url_of(delivery) if way_in else links.absolute(place_of(pause))
@@ -121,7 +123,8 @@ def _about(pause: Pause, *, hidden: bool) -> str:
     return (
         ""
         if hidden
-        else gettext("At the question: %(question)s") % {"question": demand(pause.question)}
+        else gettext("At the question: %(question)s")
+        % {"question": in_reader_words(str(demand(pause.question)))}
     )
 
 
@@ -147,7 +150,11 @@ def _to_outside(pause: Pause, delivery: Delivery) -> OutboundMessage:
     """
     asking, hidden = delivery.occasion in ASKING, encryption.in_use()
     shown = external_access.shown(pause, str(demand(delivery.contact)))
-    question = gettext("A question waits for you") if hidden else str(demand(shown.question))
+    question = (
+        gettext("A question waits for you")
+        if hidden
+        else in_reader_words(str(demand(shown.question)))
+    )
     return OutboundMessage(
         subject=_subject(pause, delivery, _told_of(delivery, question)),
         question=question,
@@ -300,7 +307,8 @@ def _what_was_wrong(delivery: Delivery, pause: Pause) -> str:
     return (
         gettext("An answer did not fit.")
         if encryption.in_use()
-        else gettext("An answer did not fit: %(refined)s") % {"refined": demand(pause.refined)}
+        else gettext("An answer did not fit: %(refined)s")
+        % {"refined": own_faults(str(demand(pause.refined)))}
     )
 
 

@@ -29,7 +29,7 @@ from hitl.rendering import events, moments, templating
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import in_words, own, own_faults
 from hitl.rendering.paging import ListPage
 from hitl.rendering.patches import sheets, written
 from hitl.rendering.patches.reading import ReadPatch
@@ -63,6 +63,7 @@ register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
 register.filter(own)
+register.filter(own_faults)
 register.filter(tone)
 register.filter(state_icon)
 
@@ -313,7 +314,7 @@ def whereabouts(order: WorkOrder) -> str:
 @register.filter
 def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
     """An order's input as its form had it: in its order, under its labels."""
-    parts = schemas.declared(order.template.input_schema or {})
+    parts = schemas.declared(in_words(order.template.input_schema or {}))
     names = [
         *(name for name in parts if name in order.input),
         *(name for name in order.input if name not in parts),

@@ -25,6 +25,7 @@ from hitl.decisions.deadlines import wording
 from hitl.decisions.errors import NotFound
 from hitl.decisions.reviewers import policy, turns
 from hitl.models import Vote, Wait
+from hitl.rendering.own_words import own_faults
 from runs.definitions import due_times
 from runs.models import Pause, QueuedTurn, Run, WorkOrder
 from runs.services import limits
@@ -172,7 +173,7 @@ def _of_people(reason: Reason, pause: Pause, now: dt.datetime) -> Reason:
             "%(count)s answers did not fit what is asked: %(refined)s",
             pause.attempts,
         )
-        details.append(words % {"count": pause.attempts, "refined": pause.refined})
+        details.append(words % {"count": pause.attempts, "refined": own_faults(pause.refined)})
     if not policy.answerers(pause).exists() and not pause.outside.get("to"):
         details.append(
             gettext("Nobody of them can answer now: none has an active account that may approve.")

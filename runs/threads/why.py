@@ -413,6 +413,8 @@ def _gathering(run: Run) -> Reason:
                 for child in failed.only("child_name", "error")[:LIMITS]
             ),
         ],
+        until=run.gather_due_at,
+        then=gettext("the next child run begins.") if run.gather_due_at else "",
         advice=gettext("It holds no worker meanwhile, and goes on when the last of them ends."),
     )
 

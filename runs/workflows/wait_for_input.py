@@ -107,7 +107,7 @@ def wait_for_event(
         kind="external",
         prompt_id=name,
         phase=name,
-        question=question or f"Waiting for {name.replace('_', ' ')}",
+        question=question or f"Waiting for the event “{name.replace('_', ' ')}”",
         answers={ANSWER: to, **({} if otherwise is None else {TIMED_OUT: otherwise})},
         labels={ANSWER: "It happened", TIMED_OUT: "Go on without it"},
         answers_without_input=[] if otherwise is None else [TIMED_OUT],
@@ -124,7 +124,7 @@ def ask_about_calls(
     context: Context,
     *,
     calls: Sequence[Call],
-    question: str = "May these calls be made?",
+    question: str = "",
     report: Report | None = None,
     to: str | None = None,
     update: Mapping[str, Any] | None = None,
@@ -135,6 +135,7 @@ def ask_about_calls(
     All may be approved at once, unless one is of high risk.
 
     Args:
+        question: "" for the usual one, such as `Approve 3 tool calls?`.
         to: the step that the answer leads to; None runs this step again, which then makes what was
             approved:
 
@@ -146,17 +147,17 @@ def ask_about_calls(
     if not calls or tools.all_decided(context, context.step, calls):
         return None
     target = context.step if to is None else to
+    several = len(calls) > 1
     at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}
     return Ask(
-        question=question,
+        question=question
+        or (f"Approve {len(calls)} tool calls?" if several else "Approve the tool call?"),
         answers={**at_once, ANSWER: target},
-        labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
-        report=report
-        or Report(
-            content=(
-                f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."
-            )
-        ),
+        labels={
+            APPROVE: "Approve all" if several else "Approve",
+            ANSWER: "Send decisions",
+        },
+        report=report or Report(content=""),
         update=update or {},
         calls=calls,
         phase="awaiting_tool_approval",

@@ -294,14 +294,14 @@ document.addEventListener("click", (event) => {
 });
 
 /** Press a button of the card, where it is there. */
-const press = (name, how) => {
+const press = (name, how, closed = "[inert]") => {
   const button = find(name);
-  if (!button || button.disabled || button.closest("[inert]") || !button.checkVisibility()) return false; // or another question is being opened beside the inbox
+  if (!button || button.disabled || button.closest(closed) || !button.checkVisibility()) return false; // or another question is being opened beside the inbox
   how(button);
 };
 
 bind({
-  A: () => press("approve", (button) => pressSoon(button, "A")),
+  A: () => press("approve", (button) => pressSoon(button, "A"), "[inert]:not(.held)"), // by the time that it is sent, it is known whether it is asked still
   R: () => press("revise", (button) => button.click()),
   X: () => press("cancel", (button) => button.click()),
 });

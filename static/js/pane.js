@@ -32,23 +32,31 @@ function mark() {
   rowOf(open)?.setAttribute("aria-current", "true");
 }
 
-/** A page as the server has it now: as it is held, where that is the version still. */
-async function fetchPage(address) {
-  await coming.get(address);
-  const url = new URL(address), held = known.get(address);
+/** A page as the server has it now, or what changed of the one that is held: neither, where that is the version still. */
+async function fetchPage(address, held = known.get(address)) {
+  const url = new URL(address);
   url.searchParams.set("live", "");
   const response = await fetch(url, { credentials: "same-origin", cache: "no-store", headers: held ? { "If-None-Match": `"${held.version}"` } : {} });
-  if (response.status === 304) return { root: follow.read(held.html) };
+  if (response.status === 304) return {};
   const html = response.ok ? await response.text() : "", root = follow.read(html);
   if (!root) throw new Error(response.statusText);
-  if (held && !root.querySelector("header")) return { root: follow.read(held.html), news: root };
+  if (held && !root.querySelector("header")) return { news: root };
   known.delete(address);
   if (root.dataset.version) known.set(address, { html, version: root.dataset.version });
   if (known.size > KEPT) known.delete(known.keys().next().value);
   return { root };
 }
 
-/** Open the question of a row; `reads` gives it the focus. */
+/** Show a page, which nobody can answer while the place is inert. */
+function draw(root) {
+  place.replaceChildren(root);
+  place.classList.add("held");
+  pane.scrollTop = 0;
+  tell(/** @type {any} */ (place));
+  return root;
+}
+
+/** Open the question of a row: at once as it is held, to be answered once the server has said that it is so still. `reads` gives it the focus. */
 async function show(row, reads = false) {
   if (isSending()) { announce(gettext("Your answer is being sent; the next question can be opened then.")); return false; }
   const id = row.dataset.row, mine = ++asked, since = performance.now() - movedAt, wasInside = place.contains(document.activeElement);
@@ -57,26 +65,28 @@ async function show(row, reads = false) {
   open = id;
   mark();
   remember();
-  place.inert = true; // no key and no click answers the question before
-  follow.leave(); // what comes of it is said of its row
+  place.inert = true; // no key and no click answers what stands there
+  follow.leave(); // what comes of the question before is said of its row
   if (wasInside) pane.focus({ preventScroll: true });
   pane.setAttribute("aria-busy", "true");
-  pane.querySelector("[data-whole]").href = addressOf(row);
+  place.classList.remove("held");
+  const address = addressOf(row), drawHeld = () => { held = known.get(address); return held && draw(follow.read(held.html)); };
+  pane.querySelector("[data-whole]").href = address;
+  let held, found = null, root = drawHeld();
   if (since < QUICK) await new Promise((resolve) => setTimeout(resolve, QUICK));
+  if (mine === asked && !root) { await coming.get(address); root = mine === asked ? drawHeld() : null; }
   if (mine !== asked) return false;
-  let found = null;
-  try { found = await fetchPage(addressOf(row)); } catch { /* told below */ }
+  try { found = await fetchPage(address, held); } catch { /* told below */ }
   if (mine !== asked) return false;
+  if (found?.root) root = draw(found.root);
+  if (!found) draw(lost());
   pane.removeAttribute("aria-busy");
+  place.classList.remove("held");
   place.inert = false;
-  place.replaceChildren(found?.root ?? lost());
-  pane.dataset.shows = found ? id : "";
-  pane.scrollTop = 0;
   if (!found) { announce(place.textContent); return false; }
-  follow.open(found.root, { whole: false });
-  settle(found.root);
+  follow.open(root, { whole: false });
+  settle(root);
   if (found.news) follow.show(found.news);
-  tell(/** @type {any} */ (place));
   if (reads) read();
   compare(id);
   fetchSoon();
@@ -105,14 +115,17 @@ function remember() {
   history.replaceState({ ...history.state, open }, "");
 }
 
-/** Ask for the question that is likely next, while this one is read. */
+/** Ask for the questions on both sides while this one is read, first for the one that is likely next. */
 function fetchSoon() {
   const rows = [...document.querySelectorAll("[data-row]")], waiting = rows.filter((row) => row.dataset.row === open || !isGone(row));
-  const next = waiting[waiting.findIndex((row) => row.dataset.row === open) + step];
-  if (!next || known.has(addressOf(next)) || !next.querySelector(".main-link").pathname.startsWith("/work-orders/")) return;
-  const mine = asked, address = addressOf(next);
-  setTimeout(() => {
-    if (mine === asked && !coming.has(address)) coming.set(address, fetchPage(address).catch(() => {}).finally(() => coming.delete(address)));
+  const at = waiting.findIndex((row) => row.dataset.row === open), mine = asked;
+  const near = [waiting[at + step], waiting[at - step]].filter((row) => row?.querySelector(".main-link").pathname.startsWith("/work-orders/")).map(addressOf);
+  setTimeout(async () => {
+    for (const address of near) {
+      if (mine !== asked) return;
+      if (!known.has(address) && !coming.has(address)) coming.set(address, fetchPage(address).catch(() => {}).finally(() => coming.delete(address)));
+      await coming.get(address);
+    }
   }, QUICK);
 }
 

@@ -10,7 +10,7 @@ const all = () => [...document.querySelectorAll("[data-row]")];
 /** The row where the focus is, else the one whose question is open beside the list. */
 const current = () => /** @type {any} */ (document.activeElement)?.closest("[data-row]") ?? document.querySelector("[data-row][aria-current]");
 const isInPane = () => document.activeElement?.closest("[data-pane]") !== null;
-const cardOf = (row) => row && document.querySelector(`[data-pane] [data-pause="${CSS.escape(row.dataset.row)}"]`);
+const cardOf = (row) => row && document.querySelector(`[data-place]:is(.held, :not([inert])) [data-pause="${CSS.escape(row.dataset.row)}"]`);
 const boxOf = (row) => row?.querySelector('input[type="checkbox"]:enabled');
 const boxes = () => all().map(boxOf).filter(Boolean);
 const linkOf = (row) => row.querySelector(".main-link");
@@ -79,8 +79,10 @@ function count(aloud = false) {
   showTotal();
   if (here) here.textContent = String(all().length - gone());
   if (!box) return;
-  const known = boxes(), chosen = known.filter((one) => one.checked).length;
+  const known = boxes(), chosen = known.filter((one) => one.checked).length, answer = find("answer");
   line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : every(known.length);
+  answer.disabled = !chosen;
+  answer.textContent = chosen ? gettext("Answer %(chosen)s selected…", { chosen }) : gettext("Answer selected…");
   box.checked = chosen > 0 && chosen === known.length;
   box.indeterminate = chosen > 0 && !box.checked;
   box.form.classList.toggle("chosen", chosen > 0);

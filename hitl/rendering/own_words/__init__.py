@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.utils.translation import get_language, gettext
 
+from checkpoints.extension import installed
 from hitl.rendering.own_words.labels import LABELS
 from hitl.rendering.own_words.rules import RULES
-from hitl.rendering.own_words.sentences import FAULTS, WITHIN
+from hitl.rendering.own_words.sentences import FAULTS, SENTENCES, WITHIN
 
 _VALUE = re.compile(r"%\((\w+)\)s")
 _HEAD = 4
@@ -54,7 +56,7 @@ def _pattern_of(words: str) -> re.Pattern[str]:
     return re.compile("".join(made), re.DOTALL)
 
 
-learn((*LABELS, *RULES, *FAULTS))
+learn((*LABELS, *RULES, *FAULTS, *SENTENCES))
 _anywhere = re.compile(
     r"(?:(?<=: )|(?<=\. )|^)(?:"
     + "|".join(re.sub(r"\?P<\w+>", "", _pattern_of(words).pattern) for words in FAULTS)
@@ -62,10 +64,17 @@ _anywhere = re.compile(
 )
 
 
+@cache
+def _learn_of_extensions() -> None:
+    for app in installed():
+        learn(app.words)
+
+
 def own(text: str) -> str:
     """A text in the reader's language, where it is one of ours."""
     if (get_language() or "en") == "en":
         return text
+    _learn_of_extensions()
     text = str(text)  # a template's own words in its place are lazy
     if text in _texts:
         return gettext(text)

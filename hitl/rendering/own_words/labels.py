@@ -6,6 +6,8 @@ from django.utils.translation import gettext_noop
 
 LABELS = (
     gettext_noop("Approve"),
+    gettext_noop("Revise"),
+    gettext_noop("Cancel"),
     gettext_noop("Approve all"),
     gettext_noop("Send decisions"),
     gettext_noop("Send"),

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from django.utils.translation import gettext, gettext_noop
+
 from checkpoints.text import invisible
 
 MAX_LINES = 20_000
@@ -35,7 +37,12 @@ NOTE = re.compile(r"(# .*)?$")
 GIT, NOTHING = "diff --git ", "/dev/null"
 UNNAMED = "unnamed"
 """What a file is called that its patch gives no name, as `difflib` does unless it is told one."""
-OTHER_NAME = "names another file than the line that its part begins with"
+OTHER_NAME = gettext_noop("this line names another file than the header of its part")
+COUNTS = gettext_noop("line counts don't match the hunk header")
+TOO_EARLY = gettext_noop("this line stands before the first file")
+IN_BINARY = gettext_noop("a hunk begins within binary content")
+STRAY = gettext_noop("this line belongs to no hunk and is no header of a file")
+"""What is wrong with a line."""
 
 
 @dataclass
@@ -137,14 +144,14 @@ def parse(patch: str) -> ReadPatch:
             reading.files.append(FileDiff(path=names.path))
             kind = "head"
         elif not reading.files:
-            reading.problem = reading.problem or f"Line {number} of the patch {fault}."
+            reading.problem = reading.problem or _problem(number, fault)
             continue  # the patch is shown as it is
         file = reading.files[-1]
         if kind == "head" and not fault and not names.fit(line):
             fault = OTHER_NAME
         file.old_path = names.before
         if fault and not reading.problem:
-            reading.problem = f"Line {number} of the patch {fault}."
+            reading.problem = _problem(number, fault)
         file.added += kind == "add"
         file.removed += kind == "del"
         if room:
@@ -155,6 +162,10 @@ def parse(patch: str) -> ReadPatch:
     if reading.problem:
         reading.raw, reading.raw_hidden = lines[:MAX_RAW], max(0, len(lines) - MAX_RAW)
     return reading
+
+
+def _problem(number: int, fault: str) -> str:
+    return gettext("Line %(number)s: %(fault)s.") % {"number": number, "fault": gettext(fault)}
 
 
 def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
@@ -170,11 +181,8 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
             if sign == "" or sign not in "+- \\" or missing:
                 old = new = 0
                 place = "hunks"
-                fault = (
-                    "stands where its hunk should go on: the hunk has other lines than its @@ says"
-                )
                 kind = "file" if line.startswith(GIT) else "note"
-                yield kind, line, fault
+                yield kind, line, COUNTS
                 continue
             old -= sign in "- "
             new -= sign in "+ "
@@ -183,10 +191,10 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
             place = "head"
             yield "file", line, ""
         elif place == "before":
-            yield "note", line, "stands before the first file"
+            yield "note", line, TOO_EARLY
         elif hunk := HUNK.match(line):
             old, new = (int(count) if count is not None else 1 for count in hunk.group(2, 4))
-            yield "hunk", line, "begins a hunk within binary content" if place == "binary" else ""
+            yield "hunk", line, IN_BINARY if place == "binary" else ""
             place = "hunks"
         elif place == "head" and HEADER.match(line):
             place = "binary" if line == "GIT binary patch" else place
@@ -196,9 +204,9 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
         elif (place == "hunks" and line.startswith("\\ ")) or NOTE.match(line):
             yield "note", line, ""
         else:
-            yield "note", line, "belongs to no hunk and is no header of a file"
+            yield "note", line, STRAY
     if old or new:
-        yield "note", "", "is missing: the last hunk has fewer lines than its @@ says"
+        yield "note", "", COUNTS
 
 
 def _begins(lines: Sequence[str], at: int) -> bool:

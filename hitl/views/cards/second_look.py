@@ -20,6 +20,7 @@ from hitl.decisions.services import Judged
 from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.tool_calls import MOST_FIELDS, CallsForm
+from hitl.rendering.own_words import own
 from hitl.views.cards import contents, typed
 from hitl.views.common import risk_words
 from runs.models import Pause
@@ -166,7 +167,7 @@ def _without(label: str) -> str:
 
 
 def about(pause: Pause) -> str:
-    return f"{contents.name_of(pause)} · {pause.question}"
+    return f"{contents.name_of(pause)} · {own(pause.question)}"
 
 
 def is_high(pause: Pause, payload: Any) -> bool:

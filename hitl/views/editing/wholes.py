@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from hitl.forms.json_schema import SchemaForm
+from hitl.rendering.own_words import in_words
 from hitl.views.common import person
 from runs import definitions
 from runs.definitions import rights, shipped
@@ -176,4 +177,4 @@ def _form(request: HttpRequest, template: Template) -> SchemaForm | None:
         return None
     if not schema.get("properties"):
         return None
-    return SchemaForm(schema, request.POST if request.method == "POST" else None)
+    return SchemaForm(in_words(schema), request.POST if request.method == "POST" else None)

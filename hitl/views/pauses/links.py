@@ -25,6 +25,7 @@ from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.models.outbound import Link
 from hitl.outbound import links
+from hitl.rendering.own_words import own
 from hitl.views.artifacts import take_uploads
 from hitl.views.cards import second_look
 from hitl.views.common import place_of
@@ -86,9 +87,8 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     ):
         return _sealed(redirect(place_of(mail_link.pause)), form=False)
     if refused is not None:
-        asked = (
-            gettext("A question waits for you") if encryption.in_use() else mail_link.pause.question
-        )
+        hidden, question = encryption.in_use(), mail_link.pause.question
+        asked = gettext("A question waits for you") if hidden else own(question)
         context = {
             "link": mail_link,
             "pause": mail_link.pause,
@@ -146,7 +146,7 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
     try:
         if not second_look.was_seen(request):
             judged = services.judge(pause.pk, answer, by=by)
-            about = view.question
+            about = own(view.question)
             if look := second_look.from_link(judged, request, pause, form, inputs, about=about):
                 return _sealed(second_look.show(request, look), form=True)
         services.decide(pause.pk, answer, by=by)
@@ -217,7 +217,7 @@ def _form(
     if outsider is not None:
         view = external_access.shown(pause, outsider.address)
         context |= {
-            "asked": view.question,
+            "asked": own(view.question),
             "content": view.content,
             "answers": _named(pause, view.answers),
             "revises": "revise" in view.answers,
@@ -230,7 +230,7 @@ def _form(
     context |= {
         "link": mail_link,
         "place": place_of(pause),
-        "asked": pause.question,
+        "asked": own(pause.question),
         "answers": _named(pause, names),
     }
     return _sealed(render(request, "hitl/outbound/link.html", context, status=status), form=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -243,11 +243,14 @@ def page_of(
         "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "runs": _runs_of(thread, here),
-        "message": message
-        or MessageForm(
-            first=run is None,
-            user=by,
-            locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1,
+        "message": _message(
+            message
+            or MessageForm(
+                first=run is None,
+                user=by,
+                locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1,
+            ),
+            pauses,
         ),
         "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
         "busy": busy,
@@ -262,6 +265,13 @@ def page_of(
         "seq": latest.last_seq,
         "saved": _saved(run),
     }
+
+
+def _message(form: MessageForm, pauses: Sequence[Pause]) -> MessageForm:
+    """The form, whose words are an answer where something is asked."""
+    if pauses:
+        form.fields["text"].label = gettext("Your answer")
+    return form
 
 
 def _latest(key: uuid.UUID) -> QuerySet[Run]:

@@ -18,7 +18,7 @@ from checkpoints.models import Event, EventKind
 from checkpoints.text import dates, invisible
 from hitl.rendering import moments
 from hitl.rendering.events import event_words, is_imported, short_id, step_title
-from hitl.rendering.own_words import own
+from hitl.rendering.own_words import own, own_faults
 from runs.states import PauseKind
 
 MINOR = frozenset(
@@ -106,7 +106,7 @@ class TimelineRows:
             return written(self, data)
         if data.get("again") and data.get("errors"):
             unfit = self._say(gettext_noop("An answer did not fit; the question stays open"))
-            return f"{unfit} {_revision(data)}{_quoted(data.get('refined', ''))}"
+            return f"{unfit} {_revision(data)}{_quoted(own_faults(str(data.get('refined', ''))))}"
         written = LATER.get(kind)
         return written(self, data) if written is not None else escape(kind)
 

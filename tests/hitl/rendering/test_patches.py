@@ -50,13 +50,16 @@ def test_no_character_but_a_line_feed_ends_a_line(end):
 @pytest.mark.parametrize(
     ("patch", "words"),
     [
-        ("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n+c\n", "Line 5 of the patch belongs to no hunk"),
-        ("diff --git a/x b/x\n@@ -1 +1,2 @@\n-a\n+b\n", "fewer lines"),
+        ("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n+c\n", "Line 5: this line belongs to no hunk"),
+        (
+            "diff --git a/x b/x\n@@ -1 +1,2 @@\n-a\n+b\n",
+            "line counts don't match the hunk header",
+        ),
         (
             "diff --git a/x b/x\n@@ -1,2 +1 @@\n-a\ndiff --git a/y b/y\n",
-            "other lines than its @@ says",
+            "line counts don't match the hunk header",
         ),
-        ("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n-b\n", "other lines than its @@ says"),
+        ("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n-b\n", "line counts don't match the hunk header"),
         ("diff --git a/x b/x\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "names another file"),
         ("rm -rf /\ndiff --git a/x b/x\n", "stands before the first file"),
         ("diff --git a/x b/x\nrun this\n@@ -1 +1 @@\n-a\n+b\n", "belongs to no hunk"),

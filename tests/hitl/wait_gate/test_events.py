@@ -53,7 +53,7 @@ def test_a_program_tells_of_the_event_by_its_name(order_that, client, ana):
     assert (pause.kind, pause.phase, pause.question) == (
         "external",
         "payment_received",
-        "Waiting for payment received",
+        "Waiting for the event “payment received”",
     )
     client.force_login(ana)
     told = {

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.db.models import F, Q
@@ -27,7 +26,8 @@ from runs.engine.children import plans
 from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.states import LIVE, FailureCode
-from runs.workflows.base import Child, Gather, Go, Report, rates
+from runs.threads import why
+from runs.workflows.base import Go, rates
 from tests.conftest import fresh, log_lines
 from tests.runs.engine.crews import (
     ASKING,
@@ -43,38 +43,14 @@ from tests.runs.engine.crews import (
 from tests.runs.engine.crews import (
     crew as crew,
 )
+from tests.runs.engine.crews import (
+    many as many,
+)
 from tests.worlds import steps
 from tests.worlds.scripted_step import state_of
 
 pytestmark = pytest.mark.django_db
 ONE = pytest.mark.one_database
-
-
-@pytest.fixture
-def many(crew):
-    """`many(5, at_once=2)`: an order whose step gathers so many children; each adds 1, and says its
-    number.
-    """
-
-    def make(count: int, *, subs: Any = None, names: Any = None, update: Any = None, **options):
-        def gather(state, context):
-            found = names or [f"c{number}" for number in range(count)]
-            return Gather(
-                children=[
-                    Child(name=name, update={"number": number, **(update or {})})
-                    for number, name in enumerate(found)
-                ],
-                **options,
-            )
-
-        PLAYS["crew"] = gather
-        PLAYS.setdefault("count", lambda state, context: Go(
-            update={"count": 1, "said": [str(state["number"])]},
-            report=Report(content=f"I am {state['number']}."),
-        ))  # fmt: skip
-        return crew(subs or [sub("count")], function="test.play")
-
-    return make
 
 
 def live(order: WorkOrder) -> int:
@@ -268,9 +244,15 @@ def test_no_more_start_in_a_time_than_the_rate_says(many):
     work_off()
     assert (live(order), counts(order)["ended"]) == (0, 2)
     parent = fresh(order).latest_run
-    assert parent.gather_due_at is not None
+    assert parent is not None and parent.gather_due_at is not None
     wait = (parent.gather_due_at - timezone.now()).total_seconds()
     assert 50 < wait <= 60
+    reason = why.of_run(parent, now=timezone.now())
+    assert (reason.words, reason.until) == (
+        "2 of its 5 child runs have ended.",
+        parent.gather_due_at,
+    )
+    assert reason.details == ["3 of them begin when others have ended."]
     assert children.start_more(parent.pk).woken == []
     for turn in (2, 4):  # the minute is over
         earlier = F("created_at") - dt.timedelta(minutes=1)

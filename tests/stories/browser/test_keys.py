@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import SlowStack, standing_alone, until
@@ -485,3 +485,46 @@ def test_on_a_phone_a_question_is_a_page_of_its_own(open_page, ask):
     expect(page.locator("[data-approve]")).to_be_visible()
     page.get_by_role("link", name="Next question").click()
     page.wait_for_url(lambda url: not url.endswith(asked["path"]))
+
+
+def test_the_next_question_is_drawn_before_the_server_answers_and_nobody_answers_it_till_then(
+    stack, open_page, ask
+):
+    """Issue 36: J draws what was brought while another question was read; whether it is so still is
+    asked first.
+    """
+    first, second, third = [ask("later") for _ in range(3)]
+    page = open_page("ana", "/", **DESKTOP)
+    with page.expect_response(re.compile(second["path"])):
+        page.goto("/?template=keys-later&sort=newest")
+        row(page, third).locator(".main-link").focus()
+        page.keyboard.press("Enter")  # the one below is brought meanwhile
+        expect(page.locator("#question")).to_be_focused()
+    held: list[Route] = []
+    page.route(re.compile(r"/work-orders/"), lambda route: held.append(route))
+    page.keyboard.press("j")
+    place = page.locator("[data-place]")
+    expect(beside(page, second)).to_be_visible()
+    until(lambda: held, what="the question whether it is so still")
+    assert held[0].request.headers["if-none-match"]
+    for key in ("r", "x", "a"):
+        page.keyboard.press(key)
+    expect(page.locator(WILL)).to_contain_text("sent in 2 s")
+    expect(page.locator(WILL)).to_contain_text("Not sent: the server has not said yet")
+    assert place.evaluate("one => one.inert")
+
+    page.keyboard.press("a")
+    expect(page.locator(WILL).last).to_contain_text("sent in 2 s")
+    path, answer = f"/api/v1/pauses/{second['id']}/decisions", {"decision": "cancel"}
+    assert stack.call("POST", path, answer, token=TOKENS["ben"])[0] == 201
+    for route in held:
+        route.continue_()
+    expect(place).to_contain_text("Cancelled by")
+    expect(page.locator(WILL).last).to_contain_text("Not sent: what was asked has changed")
+    expect(place.locator("[data-approve]")).to_have_count(0)
+
+    page.unroute(re.compile(r"/work-orders/"))
+    page.keyboard.press("j")
+    expect(beside(page, first)).to_be_visible()
+    page.keyboard.press("a")
+    until(lambda: decided(stack, first), what="the answer")

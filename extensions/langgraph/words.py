@@ -1,0 +1,15 @@
+"""What the steps of this extension say of themselves in English, for pages in other languages."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_noop
+
+WORDS = (
+    gettext_noop("Graph"),
+    gettext_noop("Questions after this one"),
+    gettext_noop("Decision"),
+    gettext_noop("Arguments"),
+    gettext_noop("One that WAYSTATION_GRAPHS names."),
+    gettext_noop('Input of the graph and where the state has it: {"topic": "/topic"}.'),
+    gettext_noop("Keys of the graph to keep."),
+)
