@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-WIDTH, LABELS, NUMBERS, ROW, THICK = 340.0, 124.0, 44.0, 24.0, 14.0
+WIDTH, LABELS, NUMBERS, ROW, THICK = 370.0, 154.0, 44.0, 24.0, 14.0
 THINNEST = 2.0
 """Of a bar, so that one among thousands can be seen."""
 

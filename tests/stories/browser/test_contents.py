@@ -176,7 +176,7 @@ def test_a_call_has_its_fields_where_they_are_chosen_and_is_repeated_before_it_i
     page = open_page("ana", asked["path"], java_script_enabled=live, **DESKTOP)
     pay, mail = (page.get_by_role("group", name=re.compile(name)) for name in ("^pay", "^mail"))
     total, why = pay.locator("textarea[name$='edit.0']"), pay.get_by_label(re.compile("^Reason"))
-    words = mail.get_by_label(re.compile("^Result"))
+    words = mail.locator("textarea[name$='.result']")
     expect(pay.locator(".arguments")).to_contain_text("sum")
     for field in (total, why, words):
         expect(field).to_be_hidden()
