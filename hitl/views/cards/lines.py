@@ -15,6 +15,7 @@ from lucide.templatetags.lucide import lucide
 
 from checkpoints.text import invisible
 from hitl.models import Decision
+from hitl.models.decisions import NOBODYS
 from hitl.rendering.links import address
 from hitl.rendering.moments import Moments
 from hitl.rendering.own_words import own
@@ -67,7 +68,7 @@ def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
         kind, who = escape(decision.action), str(invisible.html(decision.who))
         of = words["receipt_of"] % {
             "title": escape(invisible.plain(work.title)),
-            "action": kind,
+            "action": own(pause.labels.get(decision.action, "")) or decision.action,
         }
         place = address("hitl:receipt", Decision.PREFIX, decision.pk)
         receipt = f' · <a href="{place}" aria-label="{of}">{words["receipt"]}</a>'
@@ -85,8 +86,13 @@ def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
     )
 
 
+def said_by(decision: Decision) -> str:
+    """What was said with an answer: in the reader's language where no person said it."""
+    return own(decision.feedback) if decision.via in NOBODYS else decision.feedback
+
+
 def _feedback(decision: Decision | None) -> str:
-    said = decision.feedback if decision is not None else ""
+    said = said_by(decision) if decision is not None else ""
     if len(said) > FEEDBACK:
         said = Truncator(said).chars(FEEDBACK)
     return f": <q>{invisible.html(said)}</q>" if said else ""
