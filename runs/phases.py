@@ -23,6 +23,8 @@ WORDS = {
     "awaiting_review_decision": gettext_noop("Awaiting review decision"),
     "awaiting_tool_approval": gettext_noop("Awaiting tool approval"),
     "needs_bookkeeper_decision": gettext_noop("Needs a bookkeeper's decision"),
+    "missing_supplier_data": gettext_noop("Missing supplier data"),
+    "request_not_understood": gettext_noop("Request not understood"),
     BEFORE: gettext_noop("Stopped before a step"),
     AFTER: gettext_noop("Stopped after a step"),
     SUSPENDED: gettext_noop("Suspended"),

@@ -19,13 +19,14 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 
 from checkpoints import ids
 from checkpoints.admin.columns import display
 from checkpoints.admin.lists import KeysetChangeList
 from checkpoints.admin.page_context import UNREADABLE
 from checkpoints.models.fields import Locked
+from checkpoints.models.labels import CONTEXT
 from checkpoints.security.permissions import SealedAdmin
 from checkpoints.text import invisible
 
@@ -54,7 +55,7 @@ def text_column(field: str, *, lines: bool = True) -> Any:
     show made visible.
     """
 
-    @display(description=field.replace("_", " "))
+    @display(description=pgettext_lazy(CONTEXT, field.replace("_", " ")))
     def column(_: Any, obj: Any) -> SafeString | str:
         value = getattr(obj, field)
         return "-" if not value else text(value) if lines else invisible.plain(value)

@@ -12,12 +12,15 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
+from django.utils.translation import pgettext
 
 from checkpoints import ids
 from checkpoints.forensics.diff import Comparison
 from checkpoints.lineage import Branch, Node
 from checkpoints.models import Checkpoint, Event, EventKind
+from checkpoints.models.labels import CONTEXT
 from checkpoints.security import observers
+from checkpoints.text.states import WORDS, state_words
 
 STEP_EVENTS = 300
 """Events of one step that are shown, chunks of streamed text left out."""
@@ -153,7 +156,8 @@ def outline(branch: Branch) -> list[Item]:
 def beside(comparison: Comparison) -> list[tuple[str, str, str]]:
     """What differs beside the state, as words."""
     return [
-        (name.replace("_", " "), _words(then), _words(now)) for name, then, now in comparison.fields
+        (pgettext(CONTEXT, name.replace("_", " ")), _words(then), _words(now))
+        for name, then, now in comparison.fields
     ]
 
 
@@ -161,6 +165,8 @@ def _words(value: Any) -> str:
     return (
         ids.show("run", value)
         if isinstance(value, uuid.UUID)
+        else state_words(value)
+        if value in WORDS
         else str(value)
         if value != ""
         else "-"

@@ -30,6 +30,11 @@ WORDS = {
     "dead": gettext_noop("Given up"),
     "open": gettext_noop("Open"),
     "answered": gettext_noop("Answered"),
+    "on": gettext_noop("Switched on"),
+    "off": gettext_noop("Switched off"),
+    "stopped": gettext_noop("Stopped"),
+    "valid": gettext_noop("Valid"),
+    "revoked": gettext_noop("Revoked"),
 }
 TONES: Mapping[str, Tone] = {
     **dict.fromkeys(("completed", "resumed", "answered", "sent", "started", "approve"), "good"),

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 
 from extensions.booking.books import Books
 from extensions.booking.case import Case, Doubt, reasons
-from extensions.booking.letters import LETTERS
+from extensions.booking.configuration import LETTERS
 from extensions.booking.matching import Position
 from extensions.booking.readings import sign_of
 from extensions.einvoice.model import Party

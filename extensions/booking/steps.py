@@ -16,9 +16,8 @@ from extensions.booking import ledger as ledger
 from extensions.booking import remote_ledger as remote
 from extensions.booking.books import LEDGER, Books, folder_of, read_books
 from extensions.booking.case import BookingPolicy, Case, doubts
-from extensions.booking.configuration import BOOKS, DECIDING, NOTHING, POSTING
+from extensions.booking.configuration import BOOKS, DECIDING, LETTERS, NOTHING, POSTING
 from extensions.booking.entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
-from extensions.booking.letters import LETTERS
 from extensions.booking.matching import Match, match
 from extensions.booking.outcomes import CONCLUSION, WORDS, ask_to_reject, require_proof
 from extensions.booking.questions import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extensions.booking.letters import LETTERS
+from extensions.booking.configuration import LETTERS
 from extensions.booking.steps import INPUT_SCHEMA
 
 STEP_TEMPLATES: dict[str, dict[str, Any]] = {

@@ -18,4 +18,16 @@ WORDS = (
     gettext_noop("Planners"),
     gettext_noop("✓ passes"),
     gettext_noop("✗ does not pass"),
+    gettext_noop("The agent makes the change that was planned, or corrects the one it made."),
+    gettext_noop("One agent plans."),
+    gettext_noop(
+        "The sub-steps plan at the same time, each in a child run; then their plans are merged."
+    ),
+    gettext_noop("Run the repository's check, and let an agent look at the patch."),
+    gettext_noop("Run the configured agent, keep what it answers, and commit what it changed."),
+    gettext_noop(
+        "Nothing here can write code yet. Set WAYSTATION_CODER to a command line agent, or "
+        "WAYSTATION_MODEL (with WAYSTATION_MODEL_URL for an endpoint of your own) to a "
+        "language model; docs/how-to/coding-agents.md says how."
+    ),
 )

@@ -12,4 +12,5 @@ WORDS = (
     gettext_noop("One that WAYSTATION_GRAPHS names."),
     gettext_noop('Input of the graph and where the state has it: {"topic": "/topic"}.'),
     gettext_noop("Keys of the graph to keep."),
+    gettext_noop("Run a graph until it ends or asks."),
 )

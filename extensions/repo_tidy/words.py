@@ -50,7 +50,18 @@ WORDS = (
         "Understood are rules (F401) and paths (src/) of the approved plan, with “skip”: “skip "
         "UP007 in tests/”."
     ),
+    gettext_noop("1 fix"),
+    gettext_noop("%(count)s fixes"),
+    gettext_noop("1 file"),
+    gettext_noop("%(count)s files"),
     gettext_noop("Leave out %(rule)s (%(name)s): %(fixes)s in %(files)s"),
     gettext_noop("Leave out %(path)s"),
     gettext_noop("%(change)s (not part of the approved plan)"),
+    gettext_noop(
+        "Do what the approved plan says, less what the reviewer took out since; one commit a rule."
+    ),
+    gettext_noop("Find what ruff would fix, by trying it in the work tree and putting it back."),
+    gettext_noop(
+        "Prove the result. What does not hold is a finding for the reviewer, not an error."
+    ),
 )

@@ -40,6 +40,7 @@ EDITABLE = 1_000_000
 
 class ForensicsReasonForm(forms.Form):
     reason = forms.CharField(
+        label=gettext_lazy("Reason"),
         max_length=forks.MAX_REASON,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         help_text=gettext_lazy("Why? It is kept with the new run, in the log and in the history."),
@@ -78,6 +79,7 @@ class StateField(forms.CharField):
 
 class ForkForm(ForensicsReasonForm):
     state = StateField(
+        label=gettext_lazy("State"),
         strip=False,
         widget=UnfoldAdminTextareaWidget(
             attrs={"rows": 24, "spellcheck": "false", "class": "json"}

@@ -20,6 +20,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from checkpoints.admin.base import ReadOnlyAdmin
 from checkpoints.database.people import NAME, User
+from checkpoints.models import labels
 from hitl.admin.base import person
 
 
@@ -90,6 +91,7 @@ if apps.is_installed("allauth.mfa"):
     from allauth.account.models import EmailAddress
     from allauth.mfa.models import Authenticator
 
+    labels.translate_fields(Authenticator)  # "created at", as ours say it
     admin.site.unregister(Authenticator)
     admin.site.register(Authenticator, FactorAdmin)
     admin.site.unregister(EmailAddress)  # addresses stand at the account

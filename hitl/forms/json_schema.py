@@ -197,7 +197,7 @@ class SchemaForm:
                 part,
                 **place,
                 initial=known.get(key, ABSENT),
-                label=refusals.label_of(key, {}),
+                label=own(refusals.label_of(key, {})),
                 required=key in needed,
                 within=made.within,
                 group=", ".join(filter(None, above)),

@@ -13,7 +13,7 @@ from django.forms.utils import ErrorDict
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.database.people import User
-from checkpoints.models import WhenBusy
+from checkpoints.models import WhenBusy, labels
 from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.fields import Fault, faults_of
@@ -124,7 +124,8 @@ class EditForm(forms.Form):
 
 class BusyForm(forms.Form):
     when_busy = forms.ChoiceField(
-        choices=WhenBusy.choices, label=gettext_lazy("A message while a run is at work")
+        choices=labels.in_words(WhenBusy.choices),
+        label=gettext_lazy("A message while a run is at work"),
     )
 
 
@@ -356,7 +357,7 @@ class LinesField(forms.CharField):
 def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
     """A form field for one property of a JSON Schema."""
     common: dict[str, Any] = {
-        "label": refusals.label_of(name, part),
+        "label": own(refusals.label_of(name, part)),
         "help_text": part.get("description", ""),
         "required": required,
         "initial": part.get("default"),

@@ -10,6 +10,7 @@ from django.forms.utils import ErrorDict
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.database.people import User
+from checkpoints.models import labels
 from hitl.forms.fields import Fault, faults_of
 from hitl.forms.pages import PREFIX, WorkOrderForm
 from runs.models import Schedule, Template
@@ -53,12 +54,12 @@ class TimesForm(forms.Form):
         ),
     )
     overlap = forms.ChoiceField(
-        choices=Overlap.choices,
+        choices=labels.in_words(Overlap.choices),
         initial=Overlap.SKIP,
         label=gettext_lazy("While work of an earlier time has not ended"),
     )
     catch_up = forms.ChoiceField(
-        choices=CatchUp.choices,
+        choices=labels.in_words(CatchUp.choices),
         initial=CatchUp.LATEST,
         label=gettext_lazy("Times that were missed"),
         help_text=gettext_lazy("While the server was away, for example."),

@@ -275,7 +275,7 @@ class TextsForm(forms.Form):
                 max_length=letters.LONGEST,
                 required=False,
                 initial=texts.get(name, letter.usual),
-                label=letter.title,
+                label=own(letter.title),
                 widget=forms.TextInput() if letter.line else forms.Textarea(attrs={"rows": 9}),
                 help_text=(
                     gettext("May name %(places)s. Left empty: the usual text.")
@@ -356,4 +356,4 @@ def pauses_of(template: Template) -> list[str]:
         titles = {step["name"]: step["title"] for step in definitions.freeze_steps(template.steps)}
     except definitions.TemplateInvalid:
         return []
-    return [titles[name_of(step)] for step in template.steps if step.get("pause_after")]
+    return [own(titles[name_of(step)]) for step in template.steps if step.get("pause_after")]

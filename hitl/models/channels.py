@@ -72,4 +72,4 @@ class ChatCode(models.Model):
     expires_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"code of {self.user_id}"
+        return f"# {self.user_id}"

@@ -61,7 +61,7 @@ class Comment(ids.HasShownId, models.Model):
         indexes = [models.Index(fields=["pause", "id"], name="comment_by_pause")]
 
     def __str__(self) -> str:
-        return f"{self.shown_id} by {self.by_name}"
+        return f"{self.shown_id}: {self.by_name}"
 
     @property
     def place(self) -> str:
@@ -86,4 +86,4 @@ class Mention(models.Model):
         constraints = [models.UniqueConstraint(fields=["comment", "person"], name="mention_once")]
 
     def __str__(self) -> str:
-        return f"{self.person} at {self.comment_id}"
+        return f"{self.person}: {self.comment_id}"

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import models
 from django.db.models import Q
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from checkpoints import ids
 from checkpoints.database.people import User
@@ -52,11 +52,22 @@ NOBODYS = (Via.POLICY, Via.WORKFLOW)
 
 LONGEST_NAME = 301
 """First name, a space, last name."""
-NOBODY = "the template's rules"
-WORKFLOW = "the workflow"
+NOBODY = gettext_noop("the template's rules")
+WORKFLOW = gettext_noop("the workflow")
 """Who decided where nobody did."""
-SOMEBODY = "somebody without an account"
+SOMEBODY = gettext_noop("somebody without an account")
 """Who decided from outside, where an erasure took the address."""
+
+
+def decider(name: str) -> str:
+    """Who decided, in the reader's language."""
+    return gettext(name) if name in {NOBODY, WORKFLOW, SOMEBODY} else name
+
+
+def for_another(name: str, other: str | None) -> str:
+    """The same, with the one on whose behalf it was: `Ana for Ben`."""
+    name = decider(name)
+    return gettext("%(name)s for %(other)s") % {"name": name, "other": other} if other else name
 
 
 class DecisionQuerySet(models.QuerySet["Decision"]):
@@ -241,7 +252,7 @@ class Decision(ids.HasShownId, models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.action} by {self.decided_by or self.name}"
+        return f"{self.action}: {self.decided_by or self.name}"
 
     @property
     def name(self) -> str:
@@ -255,7 +266,7 @@ class Decision(ids.HasShownId, models.Model):
     def who(self) -> str:
         """The same, with the one on whose behalf it was."""
         other = self.on_behalf_of
-        return f"{self.name} for {self.for_name or name_of(other)}" if other else self.name
+        return for_another(self.name, other and (self.for_name or name_of(other)))
 
     @property
     def renamed(self) -> str:

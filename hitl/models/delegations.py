@@ -66,7 +66,7 @@ class Delegation(models.Model):
         indexes = [models.Index(fields=["to_user", "ends_at"], name="delegation_by_delegate")]
 
     def __str__(self) -> str:
-        return f"{self.to_user} for {self.from_user}"
+        return f"{self.from_user} → {self.to_user}"
 
 
 class Snooze(models.Model):
@@ -83,4 +83,4 @@ class Snooze(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"until {self.until:%Y-%m-%d %H:%M}"
+        return f"→ {self.until:%Y-%m-%d %H:%M}"

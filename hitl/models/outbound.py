@@ -403,7 +403,7 @@ class Link(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"link of {self.delivery_id}"
+        return str(self.delivery_id)
 
 
 class InboundMail(models.Model):
@@ -421,7 +421,7 @@ class InboundMail(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.outcome} by mail"
+        return self.outcome
 
 
 def active_secrets(endpoint: Endpoint, *, now: dt.datetime) -> list[str]:

@@ -12,7 +12,7 @@ from checkpoints import ids
 from checkpoints.models import SealedJsonField
 from checkpoints.models.fields import SealedTextField
 from checkpoints.state import codec
-from hitl.models.decisions import LONGEST_NAME, Via, name_of
+from hitl.models.decisions import LONGEST_NAME, Via, for_another, name_of
 from hitl.models.ledgers import utc
 from runs.models import Pause
 
@@ -105,7 +105,7 @@ class Vote(ids.HasShownId, models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.action} by {self.voter or self.external}"
+        return f"{self.action}: {self.voter or self.external}"
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class Vote(ids.HasShownId, models.Model):
     def who(self) -> str:
         """The same, with the one on whose behalf it was."""
         other = self.seat if self.seat_id != self.voter_id else None
-        return f"{self.name} for {self.for_name or name_of(other)}" if other else self.name
+        return for_another(self.name, other and (self.for_name or name_of(other)))
 
     def compute_digest(self) -> str:
         """The digest that this row must carry.

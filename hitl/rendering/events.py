@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from checkpoints.events.log import IMPORTED_AT
 from checkpoints.models import Event
@@ -38,13 +39,11 @@ def event_words(event: Event) -> SafeString:
     )
     text = str(named)[:300]
     if not is_imported(event):
-        return invisible.html(text)
-    by = f", said to be by {str(data['by'])[:100]}" if "by" in data else ""
-    return invisible.html(
-        f"“{event.get_kind_display()}” on another server, not checked here"
-        + (f": {text}" if text else "")
-        + by
-    )
+        return invisible.html(text if event.kind == "log" else own(text))
+    words = gettext("“%(kind)s” on another server, not checked here")
+    words %= {"kind": event.get_kind_display()}
+    by = gettext(", said to be by %(by)s") % {"by": str(data["by"])[:100]} if "by" in data else ""
+    return invisible.html(words + (f": {own(text)}" if text else "") + by)
 
 
 def is_imported(event: Event) -> bool:

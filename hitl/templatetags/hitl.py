@@ -323,7 +323,9 @@ def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
         row
         for name in names
         for row in _rows(
-            refusals.label_of(name, parts.get(name, {})), parts.get(name, {}), order.input[name]
+            own(refusals.label_of(name, parts.get(name, {}))),
+            parts.get(name, {}),
+            order.input[name],
         )
     ]
 
@@ -336,7 +338,7 @@ def _rows(label: str, part: Mapping[str, Any], value: Any) -> Iterator[tuple[str
         inner = schemas.declared(part)
         for name, one in value.items():
             shape = inner.get(name, {})
-            yield from _rows(f"{label}: {refusals.label_of(name, shape)}", shape, one)
+            yield from _rows(f"{label}: {own(refusals.label_of(name, shape))}", shape, one)
     elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
         items = part.get("items", {})
         for number, one in enumerate(value, start=1):

@@ -17,7 +17,7 @@ from hitl.decisions import undo as undoing
 from hitl.models import Via, Vote
 from hitl.rendering.patches import sheets
 from hitl.rendering.patches.drawing import Look
-from hitl.views.cards import contents
+from hitl.views.cards import contents, lines
 from hitl.views.common import home_of, person
 
 
@@ -37,6 +37,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         )
         if proof.decision.votes
         else [],
+        "said": lines.said_by(proof.decision),
         "answers": tool_calls.answers(proof.decision),
         "undone": getattr(proof.decision, "undone_by", None),
         "labels": pause.labels if pause else {},

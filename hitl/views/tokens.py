@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
+from checkpoints.models import labels
 from hitl.identity import service_accounts
 from hitl.models import ApiToken
 from hitl.outbound.links import absolute
@@ -41,7 +42,7 @@ class TokenForm(forms.Form):
         label=gettext_lazy("Name"),
     )
     scope = forms.ChoiceField(
-        choices=ApiToken.Scope.choices,
+        choices=labels.in_words(ApiToken.Scope.choices),
         initial=ApiToken.Scope.READ,
         label=gettext_lazy("What it may do"),
     )

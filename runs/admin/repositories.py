@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from checkpoints.admin.base import (
     IdSearch,
 )
+from checkpoints.models import labels
 from runs.admin import credentials as credentials
 from runs.admin.fields import JsonField
 from runs.definitions import rights
@@ -23,7 +24,7 @@ from runs.workflows.code import extras
 
 class RepositoryForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     check_command = JsonField(
-        help_text=Repository._meta.get_field("check_command").help_text,
+        **labels.words_of(Repository, "check_command"),
         required=False,
         empty_value=[],
     )
@@ -33,7 +34,7 @@ class RepositoryForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         fields = ("url", *repositories.SETTLED, *repositories.GROUPS)
 
     allowed_templates = JsonField(
-        help_text=Repository._meta.get_field("allowed_templates").help_text,
+        **labels.words_of(Repository, "allowed_templates"),
         required=False,
         empty_value=[],
     )

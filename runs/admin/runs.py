@@ -53,8 +53,8 @@ class WorkOrderRows(ConfirmedAdmin):
     list_filter = (("latest_run__status", admin.ChoicesFieldListFilter),)
     list_select_related = ("latest_run", "template", "created_by")
     fields = (
-        "shown", "its_title", "status", "phase_words", "template", "definition_link", "thread_link",
-        "latest_run_link", "runs_link",
+        "shown", "its_title", "status_label", "phase_words", "template", "definition_link",
+        "thread_link", "latest_run_link", "runs_link",
         "page_link", "request", "input_json", "repository", "repository_url", "pull_request_link",
         "check_command_json", "delivery_json",
         "author", "created_by", "created_at",
@@ -149,7 +149,7 @@ class RunRows(ConfirmedAdmin):
     )
     list_filter = ("status",)
     fields = (
-        "shown", "order_link", "thread_link", "status", "failure_code", "error_text",
+        "shown", "order_link", "thread_link", "status_label", "failure_code", "error_text",
         "definition_link", "retry_of_link", "epoch",
         "lease_owner", "lease_until", "lost_attempts", "deaths", "due_at", "lists", "created_at",
         "started_at", "ended_at",

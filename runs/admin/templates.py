@@ -21,25 +21,27 @@ from checkpoints.admin.base import (
 )
 from checkpoints.admin.columns import display
 from checkpoints.database.people import User
+from checkpoints.models import labels
 from runs import definitions
 from runs.admin import credentials as credentials
 from runs.admin.fields import JsonField
 from runs.definitions import rights
 from runs.models import Definition, StepTemplate, Template
-from runs.models.frequency import PROMISES, WHEN, Frequency
+from runs.models.frequency import PROMISES, Frequency
 
 
 class TemplateAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     steps = JsonField(help_text=Template._meta.get_field("steps").help_text)
     input_schema = JsonField(
-        help_text=Template._meta.get_field("input_schema").help_text, required=False, empty_value={}
+        **labels.words_of(Template, "input_schema"), required=False, empty_value={}
     )
     frequency = forms.ChoiceField(
-        choices=Frequency.choices, required=False, help_text=WHEN, widget=UnfoldAdminSelectWidget
+        choices=labels.in_words(Frequency.choices),
+        required=False,
+        **labels.words_of(Template, "frequency"),
+        widget=UnfoldAdminSelectWidget,
     )
-    retention = JsonField(
-        help_text=Template._meta.get_field("retention").help_text, required=False, empty_value={}
-    )
+    retention = JsonField(**labels.words_of(Template, "retention"), required=False, empty_value={})
 
     class Meta:
         model = Template
@@ -134,7 +136,7 @@ class TemplateAdmin(ReadOnlyAdmin):
     @display(description=gettext_lazy("what then holds"))
     def promise(self, template: Template) -> SafeString:
         """Of each frequency, so that who chooses sees all of them."""
-        lines = ((Frequency(name).label, promise) for name, promise in PROMISES.items())
+        lines = ((Frequency(name).label, gettext(text)) for name, text in PROMISES.items())
         return format_html_join("", "<p><strong>{}.</strong> {}</p>", lines)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

@@ -341,6 +341,6 @@ def _in_words(rule: ApprovalRule, tool: Known) -> str:
     if isinstance(rule.when, Risk):
         return f"{act}: {tool.name} is a tool of {tool.risk} risk."
     if isinstance(rule.when, Argument):
-        value = "" if rule.when.op == "exists" else f" {rule.when.value!r:.80}"
+        value = "" if rule.when.op == "exists" else f" {refusals.in_json(rule.when.value)}"
         return f"{act}: a rule speaks of {rule.when.pointer} ({rule.when.op}{value})."
     return f"{act} about every call of {'this tool' if rule.tool else 'any tool'}."

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from checkpoints.store.prepared_queries import Prepared
@@ -85,10 +86,10 @@ def access_to(slug: str) -> TemplateAccess | None:
 def who_may(access: TemplateAccess | None) -> str:
     """Who may order by a template, in words."""
     if access is None or (access.enabled and not access.restricted):
-        return "Everybody"
+        return gettext("Everybody")
     if not access.enabled:
-        return "Nobody: it is switched off"
-    return f"Members of {names(access.groups.all())}"
+        return gettext("Nobody: it is switched off")
+    return gettext("Members of %(groups)s") % {"groups": names(access.groups.all())}
 
 
 def why_not(slug: str, by: User) -> NotPermitted | None:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from functools import partial
 
 from django.db import DataError
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from checkpoints import store
 from checkpoints.database import outages
@@ -45,7 +45,7 @@ from runs.engine.results import Result
 from runs.engine.workers import lease
 from runs.engine.workers.shutdown import stopping
 from runs.models import Run, WorkLimit
-from runs.states import PENDING, LeaseLost
+from runs.states import PAUSED, PENDING, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Done, Gather, Go, Outcome, Sleep, StepFailed, Stopped
 from runs.workflows.registry import find
@@ -90,8 +90,13 @@ def advance(
     twice is normal.
     """
     ends, wake = time.monotonic() + budget, list[Wake]()
-    gathers: uuid.UUID | None = run_id
-    while (held := _claim_and_work(run_id, ends=ends)) is not None:
+    gathers: uuid.UUID | None = None
+    while (run := _read(run_id)) is not None:
+        if run.status == PAUSED:
+            gathers = run_id
+            break
+        if (held := _claim_and_work(run, ends=ends)) is None:
+            break
         wake += held.progress.wake
         gathers = held.run.parent_id if held.progress.ended else None
         for at, of_run in held.progress.due:
@@ -115,15 +120,15 @@ def _may_stay(ends: float) -> bool:
     return time.monotonic() < ends and not (stopping() or body_process.is_spoiled())
 
 
-def _claim_and_work(run_id: uuid.UUID, *, ends: float) -> ClaimedRun | None:
-    """Take steps of a run until it waits, ends or its time slice is over; None where it may not be
-    claimed.
+def _claim_and_work(run: Run, *, ends: float) -> ClaimedRun | None:
+    """Take steps of a run until it waits, ends or its time slice is over; None where its code
+    changed, so that it waits for somebody's word.
     """
-    held = _read(run_id)
-    if held is None or code_changes.hold(held):
+    held = _as_claimed(run, epoch=run.epoch + 1)
+    if code_changes.hold(held):
         return None
     ids, claimed = {"run_id": held.shown_id, "thread_id": held.shown_thread_id}, False
-    with lease.renewed(run_id), about.work(**ids, scrub=held.scrub):
+    with lease.renewed(run.pk), about.work(**ids, scrub=held.scrub):
         try:
             claimed = places.claim(held) if held.limited else record.claim(held)
             if claimed:
@@ -163,16 +168,17 @@ _claimable = Prepared(
                 WorkLimit.objects.acting().filter(template=OuterRef("definition__template_slug"))
             )
         )
-        .filter(pk=run_id, status=PENDING)
+        .filter(Q(status=PENDING) | Q(status=PAUSED, gather_due_at__isnull=False), pk=run_id)
     ),
     uuid.UUID,
 )
 
 
-def _read(run_id: uuid.UUID) -> ClaimedRun | None:
-    """Read a run that may be claimed; None where it does not wait for a worker."""
-    run = next(iter(_claimable.get(run_id)), None)
-    return None if run is None else _as_claimed(run, epoch=run.epoch + 1)
+def _read(run_id: uuid.UUID) -> Run | None:
+    """Read a run that may be claimed, or whose child runs may be started; None where it does not
+    wait for a worker.
+    """
+    return next(iter(_claimable.get(run_id)), None)
 
 
 def held(run_id: uuid.UUID, epoch: int) -> ClaimedRun | None:

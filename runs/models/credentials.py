@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints.models.fields import MadeAtField, SealedTextField
 
@@ -84,4 +85,4 @@ class Credential(models.Model):
     @property
     def bound_to(self) -> str:
         """Where it may be sent, in words."""
-        return ", ".join(self.hosts) or "any host"
+        return ", ".join(self.hosts) or gettext("any host")

@@ -39,7 +39,7 @@ class StepTraceback(models.Model):
     at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"{self.step} of {self.run_id}"
+        return f"{self.step}: {self.run_id}"
 
     @property
     def frame(self) -> Frame | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
@@ -29,7 +30,7 @@ from runs.workflows.reviews.calendars import CalendarInvalid
 from runs.workflows.reviews.review import Actors, Review
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE, FrozenStep
 
-EVERYBODY = "whoever takes part in the work"
+EVERYBODY = gettext_lazy("anyone on this order")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,9 +172,13 @@ def _check_order(
         except InputInvalid as error:
             report.errors(error.code, error.errors)
     if registry.need_request(frozen) and not request.strip():
-        report.note("request_needed", "request", "An order must say in words what is wanted.")
+        report.note(
+            "request_needed", "request", gettext("An order must say in words what is wanted.")
+        )
     if template.needs_repository:
-        report.note("repository_needed", "repository_url", "An order must name a repository.")
+        report.note(
+            "repository_needed", "repository_url", gettext("An order must name a repository.")
+        )
 
 
 def _check_configs(frozen: Sequence[FrozenStep], place: str, report: _Report) -> None:
@@ -287,14 +292,20 @@ def _check_people(
     able = people if review.get("self_approval", True) else people - {by.pk}
     if not people:
         report.error(
-            "nobody_to_ask", f"{where}.reviewers", f"{name}: nobody is in the groups that it asks."
+            "nobody_to_ask",
+            f"{where}.reviewers",
+            gettext("%(step)s: nobody is in the groups that it asks.") % {"step": name},
         )
     elif len(able) < quorum and not stages_of.of(review):
-        counted = f"{len(able)} {'person' if len(able) == 1 else 'people'}"
+        words = ngettext(
+            "%(step)s: %(quorum)s must approve an order of yours, and only %(count)s person can.",
+            "%(step)s: %(quorum)s must approve an order of yours, and only %(count)s people can.",
+            len(able),
+        )
         report.error(
             "quorum_too_high",
             f"{where}.quorum",
-            f"{name}: {quorum} must approve an order of yours, and only {counted} can.",
+            words % {"step": name, "quorum": quorum, "count": len(able)},
         )
 
 
@@ -313,4 +324,4 @@ def _named(actors: Mapping[str, Any]) -> str:
 
 def _words(actors: Mapping[str, Any]) -> Iterator[str]:
     yield from actors.get("users", [])
-    yield from (f"the group {name}" for name in actors.get("groups", []))
+    yield from (gettext("the group %(name)s") % {"name": name} for name in actors.get("groups", []))

@@ -140,6 +140,8 @@ def _usual_title(
     """Name an order that nobody named: by the first line of its request, else by what it is about:
     its repository, its file, or what its input names first.
 
+    The title of a template that ships is in the language of who orders.
+
     A title is read in lists and by databases, so no words that are sealed stand in it.
     """
     sealed, open_input = encryption.in_use(), redaction.redact(dict(input))
@@ -156,7 +158,7 @@ def _usual_title(
         (file.name for file in brought),
         next((value for value in values if value.strip() and len(value) <= LONGEST_ABOUT), ""),
     )
-    return ": ".join(filter(None, [template.title, about]))[:200]
+    return ": ".join(filter(None, [template.title and gettext(template.title), about]))[:200]
 
 
 def check_words(title: str, request: str) -> None:

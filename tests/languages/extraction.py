@@ -110,15 +110,27 @@ def of_code(folders: tuple[str, ...], suffix: str, root: Path = ROOT) -> Iterato
 
 
 def of_models() -> Iterator[tuple[str, Text]]:
-    """Yield the names and help texts of our models and their fields."""
+    """Yield the names, help texts and choices of our models and their fields."""
     for app in labels.OURS:
         for model in apps.get_app_config(app).get_models():
             options, name = model._meta, model.__module__.replace(".", "/") + ".py"
             fields = (*options.local_fields, *options.local_many_to_many)
             words = [options.verbose_name, options.verbose_name_plural]
             words += [text for field in fields for text in (field.verbose_name, field.help_text)]
+            words += [
+                label
+                for field in fields
+                for _, label in getattr(field, "choices", None) or ()
+                if _is_of_models(label)
+            ]
             with translation.override("en"):
                 yield from ((name, Text(str(one), labels.CONTEXT)) for one in words if one)
+
+
+def _is_of_models(label: object) -> bool:
+    """Whether a choice is marked by its model, not where its words stand."""
+    arguments = getattr(label, "_args", None) or getattr(label, "_proxy____args", ())
+    return bool(arguments) and arguments[0] == labels.CONTEXT
 
 
 DOMAINS = {

@@ -362,12 +362,12 @@ def who_answers(pause: Pause) -> str:
     actors = named(pause)
     users = sorted({name for actor in actors for name in actor.get("users", [])})
     groups = sorted({name for actor in actors for name in actor.get("groups", [])})
-    parts = [*users, *(f"group {name}" for name in groups)]
+    parts = [*users, *map(turns.group_words, groups)]
     if open_to_all(pause):
         team = pause.run.thread.team
         parts = [
             name_of(pause.run.thread.owner),
-            *([f"group {team}"] if team else []),
+            *([turns.group_words(str(team))] if team else []),
             *parts,
         ]
     return ", ".join([*parts, *pause.outside.get("to", [])])

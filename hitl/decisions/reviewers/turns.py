@@ -46,10 +46,14 @@ def asked_now(pause: Pause) -> list[Actors]:
     return [pause.review.get("reviewers", {})]
 
 
+def group_words(name: str) -> str:
+    return gettext("group %(name)s") % {"name": name}
+
+
 def asked(stage: ReviewStage) -> list[str]:
     """Whom a stage names, in words: `ana`, `group legal`, an address."""
     reviewers = stage.get("reviewers", {})
-    groups = [f"group {name}" for name in reviewers.get("groups", [])]
+    groups = [group_words(name) for name in reviewers.get("groups", [])]
     return [*reviewers.get("users", []), *groups, *stage.get("external", [])]
 
 
@@ -57,7 +61,7 @@ def titles(pause: Pause, names: Iterable[str]) -> str:
     """These stages, as people see them: `Legal and Finance`."""
     wanted = set(names)
     titled = [stages.titled(stage) for stage in stages.of(pause.review) if stage["name"] in wanted]
-    return " and ".join(filter(None, [", ".join(titled[:-1]), *titled[-1:]]))
+    return gettext(" and ").join(filter(None, [", ".join(titled[:-1]), *titled[-1:]]))
 
 
 def before(pause: Pause, name: str) -> list[str]:

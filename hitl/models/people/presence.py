@@ -40,7 +40,7 @@ class Presence(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.person} at {self.pause}"
+        return f"{self.person}: {self.pause}"
 
 
 class SeenFile(models.Model):
@@ -61,4 +61,4 @@ class SeenFile(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.person} has seen {self.digest[:12]}"
+        return f"{self.person}: {self.digest[:12]}"

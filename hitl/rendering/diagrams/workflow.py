@@ -182,11 +182,10 @@ def draw(
     for why, step in ends.items():
         state = "" if standing is None else standing.steps.get(step["name"], "todo")
         note = str(AFTER[why])
-        nodes.append(
-            Node(kind="step", key=step["name"], title=step["title"], note=note, y=y, state=state)
-        )
+        title = own(step["title"])
+        nodes.append(Node(kind="step", key=step["name"], title=title, note=note, y=y, state=state))
         y += STEP + GAP
-        sentences.append(f"{step['title']}, {note}.")
+        sentences.append(f"{title}, {note}.")
     return framed(nodes, arcs, sentences=sentences, detours=_detours(steps, standing))
 
 
@@ -249,7 +248,7 @@ def _remarks(step: FrozenStep) -> list[str]:
     if sub_steps and not traits_of(step["function"]).asks_beside:
         remarks.append(
             gettext("child runs: %(names)s")
-            % {"names": ", ".join(sub["title"] for sub in sub_steps)}
+            % {"names": ", ".join(own(sub["title"]) for sub in sub_steps)}
         )
     if step.get("skip_when") is not None:
         remarks.append(gettext("passed over on a condition"))
@@ -268,7 +267,7 @@ def _ways(
         if step["pause_after"]:
             ways.append(("revise", _pause(name), step["revise_to"], gettext("Revise")))
             ways += [
-                ("choice", _pause(name), choice["to"], choice["label"])
+                ("choice", _pause(name), choice["to"], own(choice["label"]))
                 for choice in step["choices"]
             ]
         if step.get("skip_when") is not None:
@@ -297,7 +296,7 @@ def beside(kind: ArcKind, begin: Node, end: Node, label: str, lanes: Lanes, *, b
 
 def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str]:
     """What the picture shows, for whoever does not see it."""
-    titles = {step["name"]: step["title"] for step in steps}
+    titles = {step["name"]: own(step["title"]) for step in steps}
     run = standing or Standing()
     sentences = []
     for step in steps:
@@ -316,7 +315,7 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
             sentence += " " + gettext("Revise leads to %(step)s.") % {"step": back}
             for choice in step["choices"]:
                 to = titles.get(choice["to"]) or gettext("the end")
-                leads = {"answer": choice["label"], "step": to}
+                leads = {"answer": own(choice["label"]), "step": to}
                 sentence += " " + gettext("%(answer)s leads to %(step)s.") % leads
         if rescue := step.get("on_failure"):
             sentence += " " + gettext("If it fails, the run goes to %(step)s.") % {
@@ -327,7 +326,7 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
 
 
 def _detours(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str]:
-    titles = {step["name"]: step["title"] for step in steps}
+    titles = {step["name"]: own(step["title"]) for step in steps}
     return [
         gettext("The run went from %(step)s to %(next)s.")
         % {"step": titles[source], "next": titles[target]}

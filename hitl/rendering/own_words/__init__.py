@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 
 from checkpoints.extension import installed
@@ -24,6 +25,7 @@ _VALUE = re.compile(r"%\((\w+)\)s")
 _HEAD = 4
 """Characters of a format's beginning by which it is found."""
 _OR = " or "
+_COUNT = r"\d+"
 
 
 class _Format(NamedTuple):
@@ -51,7 +53,8 @@ def learn(texts: Iterable[str]) -> None:
 def _pattern_of(words: str) -> re.Pattern[str]:
     parts = _VALUE.split(words)  # words, name, words, …
     made = [
-        f"(?P<{part}>.+?)" if place % 2 else re.escape(part) for place, part in enumerate(parts)
+        f"(?P<{part}>{_COUNT if part == 'count' else '.+?'})" if place % 2 else re.escape(part)
+        for place, part in enumerate(parts)
     ]
     return re.compile("".join(made), re.DOTALL)
 
@@ -71,9 +74,10 @@ def _learn_of_extensions() -> None:
 
 
 def own(text: str) -> str:
-    """A text in the reader's language, where it is one of ours."""
-    if (get_language() or "en") == "en":
+    """A text in the reader's language, where it is one of ours; templates give numbers, too."""
+    if (get_language() or "en") == "en" or not isinstance(text, str | Promise):
         return text
+    text = str(text)
     _learn_of_extensions()
     text = str(text)  # a template's own words in its place are lazy
     if text in _texts:
@@ -91,7 +95,8 @@ def _value(text: str) -> str:
     parts = text.split(_OR)
     if len(parts) > 1 and all(part in WITHIN for part in parts):
         return gettext(" or ").join(gettext(part) for part in parts)
-    return own(text)
+    whole = own(text)
+    return whole if whole != text else ", ".join(map(own, text.split(", ")))
 
 
 def own_faults(text: str) -> str:

@@ -62,6 +62,12 @@ SENTENCES = (
     gettext_noop("Waiting for the event “%(name)s”"),
     gettext_noop("Suspended by %(who)s"),
     gettext_noop("Bypass the review of %(review)s?"),
+    gettext_noop(
+        "Nobody answered in time. The template says that silence approves; this is no vote."
+    ),
+    gettext_noop("Nobody answered in time. The template says that silence cancels."),
+    gettext_noop("Nobody answered in time. The step that asked says how the run goes on."),
+    gettext_noop("Passed by the workflow: %(reason)s"),
     gettext_noop("Cancelled by user at %(phase)s phase"),
     gettext_noop("Cancelled with its parent run at %(phase)s phase"),
     gettext_noop("Cancelled by policy at %(phase)s phase"),
@@ -73,6 +79,31 @@ SENTENCES = (
     gettext_noop("a draft pull request into %(branch)s"),
     gettext_noop("a pull request into %(branch)s"),
     gettext_noop("%(what)s That cannot be undone."),
+    gettext_noop(
+        "It reaches outside this server, and an address can carry away what was read here."
+    ),
+    gettext_noop(
+        "It is the check that operators set for this repository, run in its workspace without any "
+        "secret."
+    ),
+    gettext_noop("A person is asked: %(tool)s is a tool of %(risk)s risk."),
+    gettext_noop("Nobody is asked: %(tool)s is a tool of %(risk)s risk."),
+    gettext_noop("A person is asked: a rule speaks of %(what)s."),
+    gettext_noop("Nobody is asked: a rule speaks of %(what)s."),
+    gettext_noop("A person is asked about every call of this tool."),
+    gettext_noop("A person is asked about every call of any tool."),
+    gettext_noop("Nobody is asked about every call of this tool."),
+    gettext_noop("Nobody is asked about every call of any tool."),
+    gettext_noop("No rule speaks of this call, and %(tool)s is a tool of high risk."),
+    gettext_noop("No rule asks about this call, and %(tool)s is no tool of high risk."),
+    gettext_noop("One loop."),
+    gettext_noop("Deliver the commit of the last approval."),
+    gettext_noop(
+        "Run the sub-steps, one after the other in one child run, or each in a child run of its "
+        "own at the same time."
+    ),
+    gettext_noop("The gate as a step of its own."),
+    gettext_noop("database"),
     gettext_noop("Your answer"),
     gettext_noop("The agent asks"),
     gettext_noop("Message"),

@@ -18,6 +18,7 @@ from checkpoints.text import invisible
 from hitl.find import marks
 from hitl.find.marks import NOTHING, Found
 from hitl.models import Decision
+from hitl.models.decisions import NOBODYS
 from hitl.rendering.links import address
 from hitl.rendering.moments import Moments
 from hitl.rendering.own_words import own
@@ -79,7 +80,7 @@ def _line(past: Past, words: Mapping[str, str], moments: Moments, found: Found) 
         kind, who = escape(decision.action), str(invisible.html(decision.who))
         of = words["receipt_of"] % {
             "title": escape(invisible.plain(work.title)),
-            "action": kind,
+            "action": own(pause.labels.get(decision.action, "")) or decision.action,
         }
         place = address("hitl:receipt", Decision.PREFIX, decision.pk)
         receipt = f' · <a href="{place}" aria-label="{of}">{words["receipt"]}</a>'
@@ -101,8 +102,13 @@ def _question(past: Past) -> str:
     return own(past.pause.question.replace("Waiting for ", ""))
 
 
+def said_by(decision: Decision) -> str:
+    """What was said with an answer: in the reader's language where no person said it."""
+    return own(decision.feedback) if decision.via in NOBODYS else decision.feedback
+
+
 def _feedback(decision: Decision | None) -> str:
-    said = decision.feedback if decision is not None else ""
+    said = said_by(decision) if decision is not None else ""
     return Truncator(said).chars(FEEDBACK) if len(said) > FEEDBACK else said
 
 

@@ -15,6 +15,7 @@ from hitl.find.marks import NOTHING, Found
 from hitl.rendering.events import short_id
 from hitl.rendering.links import order_at
 from hitl.rendering.moments import Moments
+from hitl.rendering.own_words import own
 from hitl.views.lists.reading import ListedOrder
 from runs import phases
 from runs.models import WorkOrder
@@ -59,5 +60,5 @@ def order_status(order: WorkOrder) -> SafeString:
 
 
 def _conclusion(order: WorkOrder) -> str:
-    said = str(order.outputs.get("conclusion") or "")
+    said = own(str(order.outputs.get("conclusion") or ""))
     return Truncator(said).chars(CONCLUSION) if len(said) > CONCLUSION else said

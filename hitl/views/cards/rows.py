@@ -139,13 +139,13 @@ class QuestionRows:
     def _says(self, pause: Pause) -> str:
         """What is decided: the summary, and the first facts."""
         facts = "".join(
-            f" <span>{self._html(label)} <b>{self._html(value)}</b></span>"
+            f" <span>{self._html(own(label))} <b>{self._html(own(value))}</b></span>"
             for label, value in pause.facts[:FACTS]
         )
         if not pause.summary and not facts:
             return ""
         whole = " whole" if pause.brief else ""  # what is answered here is not cut
-        return f'<p class="gist{whole}" dir="auto">{self._html(pause.summary)}{facts}</p>'
+        return f'<p class="gist{whole}" dir="auto">{self._html(own(pause.summary))}{facts}</p>'
 
     def _due(self, at: dt.datetime) -> str:
         left = at - self._now

@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
+from hitl.rendering.own_words import own
 from hitl.views.common import person
 from runs.models import Template, WorkLimit
 from runs.services import limits as work_limits
@@ -59,7 +60,7 @@ class LimitForm(forms.Form):
         field = self.fields["template"]
         assert isinstance(field, forms.ChoiceField)
         known = Template.objects.current().order_by("title", "slug")
-        field.choices = [(one.slug, f"{one.title} ({one.slug})") for one in known]
+        field.choices = [(one.slug, f"{own(one.title)} ({one.slug})") for one in known]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

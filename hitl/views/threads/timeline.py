@@ -16,6 +16,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from checkpoints.models import Event, EventKind
 from checkpoints.text import dates, invisible
+from hitl.models.decisions import NOBODYS, Via, decider
 from hitl.rendering import moments
 from hitl.rendering.events import event_words, is_imported, short_id, step_title
 from hitl.rendering.own_words import own, own_faults
@@ -159,7 +160,7 @@ class TimelineRows:
 
     def _run_resumed(self, data: Data) -> str:
         label, undo = gettext_noop("Run resumed"), gettext_noop(", once the time to undo is over")
-        step = escape(data.get("step") or self._say(gettext_noop("the end")))
+        step = escape(step_title(data.get("step", "")) or self._say(gettext_noop("the end")))
         at = self._say(gettext_noop("at %(step)s")) % {"step": step}
         later = self._say(undo) if data.get("goes_on_at") else ""
         return f"{self._say(label)} <small>{at}{later}</small>"
@@ -170,17 +171,26 @@ class TimelineRows:
         return f"{self._say(whole)} {self._say(done)}"
 
     def _run_failed(self, data: Data) -> str:
-        error = invisible.html(data.get("error", ""))
+        error = invisible.html(own(str(data.get("error", ""))))
         return self._say(gettext_noop("Failed: %(error)s")) % {"error": error}
 
     def _run_cancelled(self, data: Data) -> str:
-        return invisible.html(data.get("error") or self._say(gettext_noop("Cancelled")))
+        return invisible.html(
+            own(str(data.get("error") or "")) or self._say(gettext_noop("Cancelled"))
+        )
 
     def _run_expired(self, data: Data) -> str:
-        return invisible.html(data.get("error") or self._say(gettext_noop("Expired")))
+        return invisible.html(
+            own(str(data.get("error") or "")) or self._say(gettext_noop("Expired"))
+        )
 
     def _answered(self, data: Data) -> str:
-        return render_to_string("hitl/pauses/_approval_received.html", {"data": data})
+        through = dict(Via.choices).get(data.get("via", ""), "")
+        told = {**data, "by": decider(str(data.get("by", "")))}
+        if data.get("via") in NOBODYS:
+            told["feedback"] = own(str(data.get("feedback", "")))
+        given = {"data": told, "through": through}
+        return render_to_string("hitl/pauses/_approval_received.html", given)
 
     def _pause_updated(self, data: Data) -> str:
         alone = DONE_BY.get(data.get("what", ""))

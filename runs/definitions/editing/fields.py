@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext_lazy
 
 from checkpoints.state.reducers import REDUCERS
 from runs.definitions import step_options
@@ -19,6 +20,17 @@ DURATION, PERSON, GROUP = "waystation-duration", "waystation-person", "waystatio
 """Formats that only forms know."""
 UNSHOWN = frozenset({"minItems", "pattern", "additionalProperties"})
 """Keywords that a form leaves to the check: how many entries a list has, how a name is written."""
+
+NAMED = {
+    "low": gettext_lazy("Low"),
+    "normal": gettext_lazy("Normal"),
+    "high": gettext_lazy("High"),
+    "expire": gettext_lazy("The question expires"),
+    "cancel": gettext_lazy("The run is cancelled"),
+    "escalate": gettext_lazy("Further people are asked"),
+    "approve": gettext_lazy("It counts as approved"),
+}
+"""What forms call the values of risks and of ends of deadlines."""
 
 
 def of_step(names: Iterable[str], step: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,6 +161,8 @@ def _with_pickers(schema: Any) -> Any:
     if schema.items() >= rules.DURATION.items():
         return {"title": "After", **schema, "format": DURATION}
     made = {name: _with_pickers(part) for name, part in schema.items()}
+    if (values := made.get("enum")) and values == [one for one in values if one in NAMED]:
+        made["enumNames"] = [str(NAMED[value]) for value in values]
     for name, format_, title in (("users", PERSON, "Person"), ("groups", GROUP, "Group")):
         if isinstance(named := made.get(name), dict) and named.get("type") == "array":
             named["items"] = {**named["items"], "title": title, "format": format_}

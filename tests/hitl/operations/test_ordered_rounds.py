@@ -87,7 +87,9 @@ def waits_for_a_place(order):
 
 def waits_for_its_turn(order):
     order.latest_run.pauses.update(status="cancelled", closed_at=clock.now(), told=2)
-    Run.objects.filter(pk=order.latest_run_id).update(status="completed", ended_at=clock.now())
+    Run.objects.filter(pk=order.latest_run_id).update(
+        status="completed", ended_at=clock.now(), end_told=True
+    )
     QueuedTurn.objects.create(thread=order.thread, by=order.created_by)
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from extensions.booking.letters import LETTERS
+from extensions.booking.configuration import LETTERS
 from runs.models import Pause, StepTemplate
 from runs.workflows import letters
 from tests.conftest import pause_of

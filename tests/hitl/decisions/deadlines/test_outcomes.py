@@ -261,7 +261,7 @@ def test_silence_approves_only_where_the_template_says_so(asked):
     fire(at(pause, 4))
     decision = Decision.objects.get()
     assert (decision.action, decision.via, decision.decided_by, str(decision)) == (
-        "approve", "policy", None, "approve by the template's rules"
+        "approve", "policy", None, "approve: the template's rules"
     )  # fmt: skip
     assert "no vote" in decision.feedback
     assert decision.intact
