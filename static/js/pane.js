@@ -139,6 +139,7 @@ function fit() {
   follow.leave();
   place.replaceChildren(...nothing);
   pane.removeAttribute("aria-busy");
+  place.classList.remove("held");
   [open, asked, place.inert] = ["", asked + 1, false];
   mark();
   if (!wasInside || !row) return;
