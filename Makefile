@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := extensions project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos drills hosts soak adversary clean
+.PHONY: up check test test-model screenshot accessible reviewer released conformance bench chaos drills hosts soak adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -51,6 +51,9 @@ accessible: .venv/dev .venv/node
 
 reviewer: .venv/dev
 	REVIEWER_QUESTIONS=200 $(BIN)/python -m tests.run -s tests/stories/browser/test_reviewers_hour.py
+
+released: .venv/dev
+	RELEASED=all $(BIN)/python -m tests.run -k released tests/stories/live/test_langgraph.py
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.extensions.langgraph.saver.conformance

@@ -39,12 +39,19 @@ BENCHES = (
         "faces",
         "desk",
         "patches",
+        "pane",
     ),
-    *("deadlines", "burst", "idle", "deploys", "peers"),
+    *("deadlines", "burst", "idle", "deploys", "peers", "gather"),
 )
 
 
-WITHIN = {"faces": "pages.faces", "desk": "pages.desk", "patches": "pages.patches"}
+WITHIN = {
+    "faces": "pages.faces",
+    "desk": "pages.desk",
+    "patches": "pages.patches",
+    "pane": "standalone.pane",
+    "gather": "children.gather",
+}
 """Benches that stand in another's folder."""
 
 

@@ -22,10 +22,10 @@ from hitl.decisions.deadlines import outcomes
 from hitl.ledger import anchors
 from hitl.models import idempotency
 from hitl.models.outbound import Delivery
-from hitl.outbound import accounts, sending
+from hitl.outbound import accounts, order_ends, sending
 from hitl.wait_gate import early_answers
 from runs.engine.workers.shutdown import stopping
-from runs.models import Pause, uploads
+from runs.models import Pause, Run, uploads
 from runs.rounds import Round
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ def take_early_answers() -> None:
 def _news() -> Iterator[QuerySet[Any]]:
     """What `announce` has to do, and what it has sent."""
     yield Pause.objects.untold()
+    yield Run.objects.ends_untold()
     yield presence.old(now=clock.FromNow())
     yield idempotency.old()
     yield Delivery.objects.due(now=clock.FromNow())
@@ -89,6 +90,8 @@ def announce() -> None:
     """
     with locks.impatient():
         notifications.announce()
+        with RoundItem(logger, "order ends"):
+            order_ends.announce()
         with RoundItem(logger, "presence"):
             presence.drop_old(now=clock.read())
         with RoundItem(logger, "keys"):

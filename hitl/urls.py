@@ -20,7 +20,7 @@ from hitl.views.lists import choices, history, saved_views, walk
 from hitl.views.operating import batches, failures, operations
 from hitl.views.pauses import answers, bulk, comments, contents, links, patches
 from hitl.views.starting import inbound, limits, priorities, schedules
-from hitl.views.threads import checkpoints, log, pages, turns
+from hitl.views.threads import checkpoints, log, pages, suspending, turns
 
 app_name = "hitl"
 urlpatterns = [
@@ -36,7 +36,7 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/picture", picture.order_picture, name="order_picture"),
     path("work-orders/<wo:order_id>/why", orders.order_why, name="order_why"),
     path("work-orders/<wo:order_id>/cancel", orders.order_cancel, name="order_cancel"),
-    path("work-orders/<wo:order_id>/suspend", orders.order_suspend, name="order_suspend"),
+    path("work-orders/<wo:order_id>/suspend", suspending.order_suspend, name="order_suspend"),
     path("work-orders/<wo:order_id>/retry", orders.order_retry, name="order_retry"),
     path("work-orders/<wo:order_id>/again", orders.order_again, name="order_again"),
     path("work-orders/<wo:order_id>/priority", priorities.order_priority, name="order_priority"),
@@ -60,7 +60,7 @@ urlpatterns = [
         name="thread_withdraw",
     ),
     path("threads/<thr:thread_id>/resume", turns.thread_resume, name="thread_resume"),
-    path("threads/<thr:thread_id>/suspend", turns.thread_suspend, name="thread_suspend"),
+    path("threads/<thr:thread_id>/suspend", suspending.thread_suspend, name="thread_suspend"),
     path("threads/<thr:thread_id>/cancel", turns.thread_cancel, name="thread_cancel"),
     path("threads/<thr:thread_id>/history", checkpoints.history, name="history"),
     path("threads/<thr:thread_id>/log", log.thread_log, name="log"),

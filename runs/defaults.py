@@ -109,7 +109,7 @@ WAYSTATION_QUEUES = ("steps", "agents")
 The sweep has `control` for itself.
 """
 WAYSTATION_GATHER_WIDTH = int(env.number("WAYSTATION_GATHER_WIDTH", 100, low=1))
-"""Child runs that one step may start at once."""
+"""Child runs of one step that may be under way at once; further ones wait their turn."""
 WAYSTATION_GATHER_DEPTH = int(env.number("WAYSTATION_GATHER_DEPTH", 4, low=1))
 """How deep child runs may start child runs of their own."""
 WAYSTATION_REDACT = env.items(

@@ -209,9 +209,11 @@ def joined(document: Document, made: Plan) -> Document:
 
 def _parted(row: Document, made: Plan) -> Document:
     gather = row["metadata"].get("gather")
-    if gather is None or all(child["run_id"] in made for child in gather.get("children", ())):
+    listed = (gather or {}).get("children", ())
+    if gather is None or ("pages" not in gather and all(one["run_id"] in made for one in listed)):
         return row
-    return {**row, "metadata": {**row["metadata"], "gather": {**gather, "children": []}}}
+    kept = {key: value for key, value in gather.items() if key != "pages"}
+    return {**row, "metadata": {**row["metadata"], "gather": {**kept, "children": []}}}
 
 
 def load(documents: Sequence[Document], loaded: Sequence[Loaded], made: Plan) -> list[Run]:

@@ -64,6 +64,8 @@ VALIDATION_WORK = 200_000
 hundred characters read or said.
 """
 
+GATHER_CHILDREN = 100_000
+"""Child runs of one `Gather`, started and waiting."""
 SCHEDULES = 100
 """Schedules that one person may have."""
 SAVED_VIEWS = 100

@@ -114,6 +114,8 @@ class FailureCode(models.TextChoices):
     """Nobody answered in time."""
     STEP_ERROR = "step_error"
     INCIDENT = "incident"
+    CHILD_CANNOT_START = "child_cannot_start"
+    """What a child run begins with does not fit its parent's state."""
 
 
 class LeaseLost(Exception):

@@ -172,6 +172,7 @@ def _sweeps() -> Iterator[QuerySet[Any]]:
     """What a sweep has to do."""
     yield Run.objects.lost(now=clock.FromNow())
     yield Run.objects.overdue(before=clock.FromNow(-settings.WAYSTATION_PATIENCE_SECONDS))
+    yield Run.objects.gathers_due(now=clock.FromNow())
     yield Place.objects.all()
     yield QueuedTurn.objects.due()
     yield from retention.due()

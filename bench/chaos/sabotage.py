@@ -49,6 +49,10 @@ CALLS: dict[str, Callable[[Context], object]] = {
         {"no_forge", "delivery_forbidden", "approval_missing", "delivery_missing"},
         lambda: context.propose(PullRequestDraft(branch="b", base="", title="t", body="")),
     ),
+    "progress": lambda context: _written(lambda: context.progress(1, 2, unit="rows")),
+    "content_of": lambda context: _refused(
+        {"file_missing"}, lambda: context.content_of({"name": "none", "sha256": "0" * 64})
+    ),
     "answered": lambda context: context.answered("s1"),
     "approved": lambda context: context.approved("s1"),
 }
@@ -63,7 +67,7 @@ def sdk() -> set[str]:
     fields = {
         name
         for name, hint in hints.items()
-        if typing.get_origin(hint) is abc.Callable or "__call__" in vars(hint)
+        if typing.get_origin(hint) is abc.Callable or "__call__" in getattr(hint, "__dict__", {})
     }
     methods = {
         name
@@ -213,6 +217,12 @@ def _after_a_pause(call: Callable[[], object]) -> None:
     """
     time.sleep(0.2)
     call()
+
+
+def _written(call: Callable[[], object]) -> None:
+    """What another thread writes has its moment to be written."""
+    call()
+    time.sleep(0.2)
 
 
 def _aloud(say: Callable[[str], None], context: Context) -> None:

@@ -39,13 +39,13 @@ def measure() -> Iterator[dict[str, Any]]:
         for name in ("LEASE", "SWEEP", "PATIENCE"):
             del stack.environment[f"WAYSTATION_{name}_SECONDS"]
         try:
-            keys = json.loads(_run(stack, {"do": "prepare"}))
+            keys = json.loads(done_by_client(stack, {"do": "prepare"}))
             stack.standalone()
             alone = _drain(stack, keys["token"])
             yield _rate("steps per second, nobody looks", alone)
             with ThreadPoolExecutor(1) as pool:
                 wish = {"do": "browse", "port": stack.port, "browsers": BROWSERS, **keys}
-                looks = pool.submit(_run, stack, wish)
+                looks = pool.submit(done_by_client, stack, wish)
                 rate = _drain(stack, keys["token"])
                 (stack.folder / "over").touch()
                 seen = json.loads(looks.result())
@@ -59,8 +59,8 @@ def measure() -> Iterator[dict[str, Any]]:
                 "events": seen["events"],
             }
             yield figure("pages and streams that failed", seen["failed"], "requests", bar=0)
-            told = stack.log_tail() + (stack.folder / "standalone.log").read_text(errors="replace")
-            yield figure("lock errors", sum(map(told.count, LOCKED)), "errors", bar=0)
+            log = stack.log_tail() + (stack.folder / "standalone.log").read_text(errors="replace")
+            yield figure("lock errors", sum(map(log.count, LOCKED)), "errors", bar=0)
         finally:
             stack.stop()
 
@@ -97,7 +97,7 @@ def _steps(stack: Stack) -> int:
         reading.close()
 
 
-def _run(stack: Stack, wish: dict[str, Any]) -> str:
+def done_by_client(stack: Stack, wish: dict[str, Any]) -> str:
     """One of the things that `bench.standalone.clients` does; gives what it says."""
     return subprocess.run(
         [sys.executable, "-m", "bench.standalone.clients"],

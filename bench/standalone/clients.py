@@ -18,7 +18,9 @@ EVERY = 1.0
 
 
 def prepare(wish: dict[str, Any]) -> dict[str, Any]:
-    """The database, its templates and one person; gives her session and her token."""
+    """The database, its templates and one person, with so many `questions` that wait for her; gives
+    her session and her token.
+    """
     import django
 
     django.setup()
@@ -27,11 +29,13 @@ def prepare(wish: dict[str, Any]) -> dict[str, Any]:
     from django.test import Client
 
     from bench import workload
+    from bench.standalone import mixed
     from hitl.models import ApiToken
 
     call_command("migrate", verbosity=0)
     workload.load()
     user = User.objects.create_user("bench")
+    mixed.make(wish.get("questions", 0), user)
     client = Client()
     client.force_login(user)
     return {

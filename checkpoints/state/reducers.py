@@ -179,7 +179,9 @@ def since(
     as it did.
     """
     changed = {
-        key: value for key, value in after.items() if key not in before or before[key] != value
+        key: value
+        for key, value in after.items()  # one that both share need not be looked through
+        if key not in before or (before[key] is not value and before[key] != value)
     }
     return {
         key: _since(key, before.get(key), value, rules.get(key, "replace"))

@@ -16,15 +16,16 @@ from checkpoints.store.rows import StateLocked
 
 
 def blobs_of(checkpoint: Checkpoint) -> set[str]:
-    """The blobs that a checkpoint's metadata names, and that must be there: the code's bundle, and
-    patches of reports.
+    """The blobs that a checkpoint's metadata names, and that must be there: the code's bundle,
+    patches of reports, and pages of child runs.
     """
     metadata = checkpoint.metadata
-    gathered = metadata.get("gather", {}).get("report") or {}
+    gathers = metadata.get("gather", {})
     named = (
         metadata.get("git", {}).get("bundle"),
         metadata.get("report", {}).get("patch"),
-        gathered.get("patch"),
+        (gathers.get("report") or {}).get("patch"),
+        *(digest for digest, _ in gathers.get("pages", ())),
     )
     return {digest for digest in named if digest}
 

@@ -33,6 +33,8 @@ annotations, and the blank of Braille.
 STRETCH = re.compile(
     rf"(?:[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{IGNORABLE}\ud800-\udfff]|\r(?!\n))+"
 )
+MARKED = re.compile(rf"""[&<>"']|{STRETCH.pattern}""")
+"""What HTML shows otherwise than it is written."""
 JOINER, EMOJI_STYLES = "\u200d", "\ufe0e\ufe0f"
 NAMES = {
     0x08: "BACKSPACE", 0x0B: "LINE TABULATION", 0x0C: "FORM FEED", 0x0D: "CARRIAGE RETURN",
@@ -51,7 +53,9 @@ class Chip:
 def html(text: object) -> SafeString:
     """The text, escaped, with a chip in the place of each character that is not seen."""
     text = str(text)
-    if STRETCH.search(text) is None:  # nearly all texts: as Django's `escape`, less what it asks
+    if MARKED.search(text) is None:  # nearly all texts
+        return SafeString(text)
+    if STRETCH.search(text) is None:  # as Django's `escape`, less what it asks
         return SafeString(escape_text(text))
     return mark_safe(  # noqa: S308  # each piece is escaped here or is our own chip
         "".join(

@@ -8,6 +8,8 @@ UNKNOWN = "application/octet-stream"
 PDF = "application/pdf"
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Formats that hold pixels alone: a browser shows them, and runs nothing that is in them."""
+TEXTS = frozenset({PDF, "text/plain"})
+"""Formats of which a page gives the text."""
 _STARTS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),

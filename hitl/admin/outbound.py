@@ -25,7 +25,7 @@ class DeliveryAdmin(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {
         "dlv": "pk",
         "pse": "pause",
-        "run": "pause__run",
+        "run": "run",
         "thr": "pause__run__thread",
         "end": "endpoint",
     }
@@ -47,6 +47,7 @@ class DeliveryAdmin(ConfirmedAdmin):
     fields = (
         "shown",
         "pause_link",
+        "run_link",
         "occasion",
         "mark",
         "channel",
@@ -70,6 +71,10 @@ class DeliveryAdmin(ConfirmedAdmin):
     @display(description=gettext_lazy("pause"))
     def pause_link(self, delivery: Delivery) -> SafeString | str:
         return row("runs_pause", "pse", delivery.pause_id)
+
+    @display(description=gettext_lazy("run"))
+    def run_link(self, delivery: Delivery) -> SafeString | str:
+        return row("runs_run", "run", delivery.run_id)
 
     @admin.action(description=gettext_lazy("Send again…"), permissions=["operate"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
@@ -111,6 +116,7 @@ class EndpointAdmin(ConfirmedAdmin):
         "name",
         "belongs_to",
         "occasions",
+        "templates",
         "enabled",
         "why_disabled",
         "made_at",

@@ -24,6 +24,7 @@ from checkpoints.state import codec
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in, patch_of
 from hitl.api.pauses.reviews import VotedOut, voted
 from hitl.api.query import asked_by, pages_of, parameters_of
+from hitl.api.threads.fields import SUSPENDS, SuspendIn
 from hitl.decisions import services
 from hitl.find.orders import ORDERS
 from hitl.http import tracing
@@ -286,13 +287,14 @@ class Suspend(APIView):
 
     @extend_schema(
         operation_id="suspend_work_order",
-        request=None,
+        request=SuspendIn,
         responses={200: Success},
         summary="Stop at the next step boundary",
+        description=SUSPENDS,
     )
     def post(self, request: Request, order_id: UUID) -> Response:
-        order = services.find_order(order_id, by=user_of(request))
-        runs.suspend(order.pk, by=user_of(request))
+        reason = body_of(request, SuspendIn)["reason"]
+        services.suspend_order(order_id, by=user_of(request), reason=reason)
         return Response({"success": True})
 
 

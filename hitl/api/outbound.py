@@ -30,8 +30,10 @@ from runs.api.requests import body_of, user_of
 
 class EndpointIn(serializers.Serializer[Any]):
     channel = serializers.ChoiceField(channel_choices())
-    target = serializers.CharField(
-        max_length=2000, help_text="A webhook's URL, an Apprise URL, or for a team a mail address."
+    target = OptionalText(
+        max_length=2000,
+        help_text="A webhook's URL, an Apprise URL, or for a team a mail address. Empty for one's "
+        "own mail, for which `order_…` occasions alone are chosen.",
     )
     name = OptionalText(max_length=80)
     scope = serializers.ChoiceField(["me", "team", "everybody"], default="me")
@@ -40,7 +42,14 @@ class EndpointIn(serializers.Serializer[Any]):
         child=serializers.ChoiceField(FOR_ENDPOINTS),
         default=list,
         max_length=20,
-        help_text="What it is told; empty for all.",
+        help_text="What it is told; empty for all about questions. `order_…` are told only where "
+        "they stand here.",
+    )
+    templates = serializers.ListField(
+        child=serializers.CharField(max_length=100),
+        default=list,
+        max_length=50,
+        help_text="Slugs of the templates whose work it is told of; empty for all.",
     )
 
 
@@ -54,6 +63,7 @@ class EndpointOut(serializers.ModelSerializer[Endpoint]):
     id = serializers.CharField(source="shown_id", help_text="end_…")
     whose = serializers.CharField(help_text="Person, team or everybody.")
     occasions = serializers.ListField(child=serializers.CharField())
+    templates = serializers.ListField(child=serializers.CharField())
 
     class Meta:
         model = Endpoint
@@ -63,6 +73,7 @@ class EndpointOut(serializers.ModelSerializer[Endpoint]):
             "name",
             "whose",
             "occasions",
+            "templates",
             "enabled",
             "why_disabled",
             "made_at",
@@ -86,7 +97,12 @@ class EndpointMade(EndpointOut):
 
 class DeliveryOut(serializers.ModelSerializer[Delivery]):
     id = serializers.CharField(source="shown_id", help_text="dlv_…; a webhook's `webhook-id`.")
-    pause_id = serializers.SerializerMethodField(help_text="pse_…; null for a test.")
+    pause_id = serializers.SerializerMethodField(
+        help_text="pse_…; null for a test, and where it is about an order's end."
+    )
+    run_id = serializers.SerializerMethodField(
+        help_text="run_…, whose end it is about; null where it is about a question."
+    )
     to = serializers.CharField(help_text="Who it goes to.")
 
     class Meta:
@@ -94,6 +110,7 @@ class DeliveryOut(serializers.ModelSerializer[Delivery]):
         fields = (
             "id",
             "pause_id",
+            "run_id",
             "occasion",
             "channel",
             "to",
@@ -107,6 +124,9 @@ class DeliveryOut(serializers.ModelSerializer[Delivery]):
 
     def get_pause_id(self, delivery: Delivery) -> str | None:
         return ids.show("pse", delivery.pause_id) if delivery.pause_id else None
+
+    def get_run_id(self, delivery: Delivery) -> str | None:
+        return ids.show("run", delivery.run_id) if delivery.run_id else None
 
 
 class Endpoints(Paged):

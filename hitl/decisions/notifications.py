@@ -67,13 +67,15 @@ def plan(
         mark: tells apart what happens several times, e.g. the number of a reminder.
         words: said instead of the question's own words.
     """
+    template = pause.run.frozen.template_slug
     if to is not None:
-        return plan_at(pause, occasion, places(occasion, list(to)), mark=mark, words=words)
+        at = places(occasion, list(to), template=template)
+        return plan_at(pause, occasion, at, mark=mark, words=words)
     people = list(policy.answerers(pause))
     return plan_at(
         pause,
         occasion,
-        _places(occasion, people, others=_listening(pause, people)),
+        _places(occasion, people, template, others=_listening(pause, people)),
         mark=mark,
         words=words,
     )
@@ -93,11 +95,10 @@ def at_places(
     return [_row(pause, occasion, mark, words, **place) for place in at]
 
 
-def places(occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
-    """Where these people alone are told of something, whichever question it is about."""
-    return list(
-        _places(occasion, people, others=Endpoint.objects.filter(owner__in=people, enabled=True))
-    )
+def places(occasion: str, people: Sequence[User], *, template: str) -> list[dict[str, Any]]:
+    """Where these people alone are told of something about work by that template."""
+    own = Endpoint.objects.filter(owner__in=people, enabled=True)
+    return list(_places(occasion, people, template, others=own))
 
 
 def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
@@ -209,7 +210,7 @@ def _tell_the_end(pause: Pause) -> None:
     """
     asking = Delivery.objects.filter(pause=pause, occasion__in=ASKING)
     asking.filter(status=DeliveryStatus.QUEUED).update(status=DeliveryStatus.CANCELLED)
-    occasion = ENDS[PauseStatus(pause.status)]
+    occasion, template = ENDS[PauseStatus(pause.status)], pause.run.frozen.template_slug
     decision = Decision.objects.answer_to(pause)
     by = None if decision is None else decision.decided_by_id
     from_outside = (
@@ -230,14 +231,14 @@ def _tell_the_end(pause: Pause) -> None:
         )
         if not knows and (
             delivery.endpoint is None
-            or (delivery.endpoint.enabled and delivery.endpoint.hears(occasion))
+            or (delivery.endpoint.enabled and delivery.endpoint.hears(occasion, template))
         ):
             rows[delivery.place] = _row(
                 pause, occasion, "", "", contact=delivery.contact, **place_again(delivery)
             )
     for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):
-        if endpoint.hears(occasion):
-            rows.setdefault(place_of(endpoint), _row(pause, occasion, "", "", **_at(endpoint)))
+        if endpoint.hears(occasion, template):
+            rows.setdefault(place_of(endpoint), _row(pause, occasion, "", "", **at(endpoint)))
     write(rows.values())
 
 
@@ -260,17 +261,18 @@ def place_again(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _at(endpoint: Endpoint) -> dict[str, Any]:
+def at(endpoint: Endpoint) -> dict[str, Any]:
+    """Where an endpoint is told of something; one's own mail is the account's place."""
     return {
         "channel": endpoint.channel,
-        "place": place_of(endpoint),
+        "place": f"user:{endpoint.owner_id}" if endpoint.is_own_mail else place_of(endpoint),
         "endpoint_id": endpoint.pk,
         "recipient_id": endpoint.owner_id,
     }
 
 
 def _places(
-    occasion: str, people: Sequence[User], *, others: EndpointQuerySet
+    occasion: str, people: Sequence[User], template: str, *, others: EndpointQuerySet
 ) -> Iterator[dict[str, Any]]:
     """Where these people, and those who listen, are told of something."""
     mail = {
@@ -285,11 +287,11 @@ def _places(
                 "place": f"user:{person.pk}",
                 "recipient_id": person.pk,
             }
-        elif own is not None and own.enabled and own.hears(occasion):
-            yield {**_at(own), "place": f"user:{person.pk}"}
+        elif own is not None and own.enabled and own.hears(occasion, template):
+            yield at(own)
     for endpoint in others.exclude(owner__isnull=False, channel=Channel.EMAIL):
-        if endpoint.hears(occasion):
-            yield _at(endpoint)
+        if endpoint.hears(occasion, template):
+            yield at(endpoint)
 
 
 def _row(pause: Pause, occasion: str, mark: str, words: str, **place: Any) -> Delivery:

@@ -4,11 +4,11 @@ People who are asked on a thread that they take no part in see the question, and
 order or thread. No more. So do colleagues whose opinion a comment asks, until it is taken back; by
 that alone they cannot answer.
 
-Such an observer looks at the page and its news, and answers; to cancel the order, suspend, retry,
-fork or export it, or read its states and checkpoints, one must take part
-(`Thread.objects.visible_to`). Observers keep seeing it once the question is closed, so that they
-learn what became of it; whoever stands in for somebody, as long as the delegation lasts. Both are
-looked for only where the usual, quick way finds nothing.
+Such an observer looks at the page and its news, and answers; to cancel the order, retry, fork or
+export it, or read its states and checkpoints, one must take part (`Thread.objects.visible_to`).
+Who may suspend it: `hitl.decisions.reviewers.suspending`. Observers keep seeing it once the
+question is closed, so that they learn what became of it; whoever stands in for somebody, as long as
+the delegation lasts. Both are looked for only where the usual, quick way finds nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from checkpoints.models import Checkpoint, Thread
 from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import NotFound
-from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers import external_access, policy, suspending
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor, ReviewContext
 from hitl.models import Comment, Decision, Delegation, Mention, Snooze
 from runs.definitions import rights
 from runs.models import Artifact, Pause, PauseQuerySet, Run, WorkOrder
-from runs.states import LIVE
+from runs.states import LIVE, SUSPENDED
 from runs.workflows.sequence import APPROVE
 
 AnyReviewContext = ReviewContext | external_access.ExternalReviewContext
@@ -133,7 +133,10 @@ def asked_on_order(order_id: uuid.UUID, *, by: User) -> list[Pause]:
     if not _may(by):
         return []
     asked = policy.asked_of(by).filter(run__work_order=order_id).values("pk")
-    return list(Pause.objects.open().answerable().filter(pk__in=asked).order_by("pk"))
+    theirs = Q(pk__in=asked)
+    if suspending.may(by, order_id=order_id):
+        theirs |= Q(run__work_order=order_id, phase=SUSPENDED)
+    return list(Pause.objects.open().answerable().filter(theirs).order_by("pk"))
 
 
 def is_observer(thread: Thread, *, by: User) -> bool:
@@ -169,8 +172,11 @@ def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
 def _shown_to(by: User) -> PauseQuerySet:
     """The questions that a person sees without taking part: was asked, or asked about."""
     about = Mention.objects.filter(person=by, asked=True, comment__withdrawn_at=None)
+    asked = policy.asked_of(by)
     return Pause.objects.filter(
-        Q(pk__in=policy.asked_of(by).values("pk")) | Q(pk__in=about.values("comment__pause"))
+        Q(pk__in=asked.values("pk"))
+        | Q(pk__in=suspending.stops_of(asked).values("pk"))
+        | Q(pk__in=about.values("comment__pause"))
     )
 
 
@@ -194,15 +200,23 @@ def review_context(pause_id: uuid.UUID, by: Actor) -> AnyReviewContext:
         return _outside(pause_id, by)
     pause = next(iter(by_id.get(by, pause_id)), None)
     if pause is not None:
-        return ReviewContext(pause, by, takes_part=True)
+        return suspending.context_of(pause, by, takes_part=True)
     try:
         pause = find_pause(Pause.objects.answerable(), pause_id, by=by)
     except NotFound:
+        if (stop := _stop_for_operator(pause_id, by)) is not None:
+            return suspending.StopContext(stop, by)
         # the people whom the rules ask from the deadline on are asked now
         if not outcomes.meet(Pause.objects.filter(pk=pause_id)):
             raise
         pause = find_pause(Pause.objects.answerable(), pause_id, by=by)
-    return ReviewContext(pause, by)
+    return suspending.context_of(pause, by)
+
+
+def _stop_for_operator(pause_id: uuid.UUID, by: User) -> Pause | None:
+    """A suspension that operators may let go on without seeing the work."""
+    stop = Pause.objects.answerable().filter(pk=pause_id, phase=SUSPENDED).first()
+    return stop if stop is not None and may_suspend(stop.run, by=by) else None
 
 
 def _outside(pause_id: uuid.UUID, by: Outsider) -> external_access.ExternalReviewContext:
@@ -229,6 +243,34 @@ def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     if order is None:
         raise NotFound("There is no such work order.")
     return order
+
+
+def may_suspend(run: Run | None, *, by: User) -> bool:
+    """Whether a person who takes no part in a run's work may have it stop, and go on again."""
+    return run is not None and suspending.may(
+        by, order_id=run.work_order_id, thread_id=run.thread_id
+    )
+
+
+def find_to_suspend(order_id: uuid.UUID, *, by: User) -> WorkOrder:
+    """A work order that this person may have stopped; raises NotFound."""
+    try:
+        return find_order(order_id, by=by)
+    except NotFound:
+        order = WorkOrder.objects.shown().filter(pk=order_id).first()
+        if order is None or not suspending.may(by, order_id=order_id):
+            raise
+        return order
+
+
+def find_run_to_suspend(run_id: uuid.UUID, *, by: User) -> Run:
+    """A run that this person may have stopped; raises NotFound."""
+    run = Run.objects.visible_to(by).shown().filter(pk=run_id).first()
+    if run is None:
+        run = Run.objects.shown().filter(pk=run_id).first()
+        if run is None or not may_suspend(run, by=by):
+            raise NotFound("There is no such run.")
+    return run
 
 
 def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:

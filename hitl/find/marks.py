@@ -7,30 +7,41 @@ from __future__ import annotations
 import re
 import unicodedata
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from django.db.models import TextField
+from django.db.models import QuerySet, TextField
 from django.db.models.functions import Substr
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_noop
 
+from checkpoints.database.people import User
 from checkpoints.state import encryption
 from checkpoints.text import invisible
 from hitl.find import fulltext
-from hitl.models import Comment
-from runs.models import Pause
+from hitl.models import Comment, Decision
+from runs.models import Pause, WorkOrder
 
 AROUND = 60
 """Characters that are told before and behind a word."""
-PLACES = {
-    "content": gettext_noop("In the content:"),
-    "run__work_order__request": gettext_noop("In the request:"),
-    "run__work_order__repository_url": gettext_noop("In the repository:"),
-    "run__work_order__title": gettext_noop("In the title:"),
-    "run__thread__title": gettext_noop("In the title:"),
-}
-"""What is indexed of a question and its work → what pages call it."""
 IN_A_COMMENT = gettext_noop("In a comment:")
+IN_THE_FEEDBACK = gettext_noop("In the feedback:")
+ASKED = {
+    "question": gettext_noop("In a question:"),
+    "content": gettext_noop("In the content:"),
+}
+"""What is indexed of a question → what pages call it;"""
+WORK = {
+    "work_order__request": gettext_noop("In the request:"),
+    "work_order__repository_url": gettext_noop("In the repository:"),
+    "work_order__title": gettext_noop("In the title:"),
+    "thread__title": gettext_noop("In the title:"),
+}
+"""of the work of a run;"""
+QUESTION = {**ASKED, **{f"run__{column}": name for column, name in WORK.items()}}
+"""and of a question and its work."""
 
 
 class Marks:
@@ -74,28 +85,126 @@ class Marks:
 
 Told = list[tuple[str, SafeString]]
 """Places, and the words around what was found there."""
+MOST_ROWS = 1_000
+"""Rows that have one word and belong to the lines of a page, of which those are told that came
+last.
+"""
 
 
-def elsewhere(shown: Mapping[uuid.UUID, Iterable[object]], marks: Marks) -> dict[uuid.UUID, Told]:
-    """Question → where it has the words that its row does not show. At most two queries, none where
-    the rows show all.
+@dataclass(frozen=True)
+class Place:
+    """Where a list finds words that its lines do not show."""
+
+    rows: QuerySet[Any]
+    line: str
+    """The path from a row to the key of its line."""
+    texts: Mapping[str, str]
+    """Column → what pages call it."""
+    many: bool = False
+    """Whether a line has many such rows: the index says which of them has a word."""
+
+    def read(self, missing: Mapping[uuid.UUID, set[str]]) -> Iterator[tuple[Any, ...]]:
+        """The key of a line, and the texts of one of its rows, as much of each as is indexed."""
+        keys = [key for key, words in missing.items() if words]
+        if self.many:
+            chosen = self.rows.filter(pk__in=self._newest(missing))
+        else:
+            chosen = self.rows.filter(**{f"{self.line}__in": keys})
+        # what is sealed is in no index, and is not opened here
+        columns = {
+            f"text_{at}": Substr(name, 1, fulltext.INDEXED, output_field=TextField())
+            for at, name in enumerate(self.texts)
+        }
+        yield from chosen.order_by("pk").annotate(**columns).values_list(self.line, *columns)
+
+    def _newest(self, missing: Mapping[uuid.UUID, set[str]]) -> set[Any]:
+        """Of each line the newest row with each word that it misses."""
+        chosen = set()
+        for word in sorted(set().union(*missing.values())):
+            keys = [key for key, words in missing.items() if word in words]
+            has = self.rows.filter(pk__in=fulltext.having(word), **{f"{self.line}__in": keys})
+            newest_last = reversed(has.order_by("-pk").values_list(self.line, "pk")[:MOST_ROWS])
+            chosen |= set(dict(newest_last).values())
+        return chosen
+
+
+def of_questions() -> list[Place]:
+    """Of the lines of questions that a person sees."""
+    said = Comment.objects.standing()
+    return [
+        Place(Pause.objects.all(), "pk", QUESTION),
+        Place(said, "pause", {"text": IN_A_COMMENT}, many=True),
+    ]
+
+
+def of_orders(user: User) -> list[Place]:
+    own = {column.removeprefix("work_order__"): name for column, name in WORK.items()}
+    asked = Pause.objects.visible_to(user)
+    return [
+        Place(WorkOrder.objects.all(), "pk", own),
+        Place(asked, "run__work_order", ASKED, many=True),
+    ]
+
+
+def of_threads(user: User) -> list[Place]:
+    return [Place(Pause.objects.visible_to(user), "run__thread", ASKED, many=True)]
+
+
+def of_answers(user: User) -> list[Place]:
+    """Of the lines of answers, and of questions that nobody answered in time."""
+    theirs = {f"pause__{column}": name for column, name in QUESTION.items()}
+    said = Comment.objects.standing().filter(pause__in=Pause.objects.visible_to(user))
+    return [
+        Place(Decision.objects.all(), "pk", {"feedback": IN_THE_FEEDBACK, **theirs}),
+        Place(Pause.objects.all(), "pk", QUESTION),
+        Place(said, "pause__decisions", {"text": IN_A_COMMENT}, many=True),
+        Place(said, "pause", {"text": IN_A_COMMENT}, many=True),
+    ]
+
+
+@dataclass(frozen=True)
+class Found:
+    """How the lines of a page show what was searched for."""
+
+    marks: Marks | None = None
+    told: Mapping[uuid.UUID, Told] = field(default_factory=dict)
+    """Line → where it has the words that it does not show."""
+
+    @property
+    def html(self) -> Callable[[object], SafeString]:
+        return self.marks.html if self.marks else invisible.html
+
+    def beside(self, key: uuid.UUID) -> SafeString:
+        """What a line says of the words that it does not show."""
+        return format_html_join("", '<p class="found" dir="auto">{} {}</p>', self.told.get(key, ()))
+
+
+NOTHING = Found()
+"""On a page that nobody searches."""
+
+
+def find(
+    words: Sequence[str],
+    lines: Iterable[tuple[uuid.UUID, Iterable[object]]],
+    places: Iterable[Place],
+) -> Found:
+    """Look for the words of a search. No query where there are none, or where the lines show all.
 
     Args:
-        shown: the texts of each question's row.
+        lines: the key of each, and the texts that it shows.
     """
-    missing = {key: words for key, texts in shown.items() if (words := marks.missing(texts))}
+    if not words:
+        return NOTHING
+    marks = Marks(words)
+    missing = {key: left for key, texts in lines if (left := marks.missing(texts))}
     told: dict[uuid.UUID, Told] = {}
-    # as much as is indexed; what is sealed is in no index, and is not opened here
-    texts = {name: Substr(name, 1, fulltext.INDEXED, output_field=TextField()) for name in PLACES}
-    rows = Pause.objects.filter(pk__in=missing).values_list("pk", *texts.values())
-    for key, *found in rows if missing else ():
-        for name, text in zip(PLACES, found, strict=True):
-            _tell(told, missing, key, gettext(PLACES[name]), text, marks)
-    left = [key for key, words in missing.items() if words]
-    said = Comment.objects.standing().filter(pause__in=left).order_by("pk")
-    for key, text in said.values_list("pause", "text") if left else ():
-        _tell(told, missing, key, gettext(IN_A_COMMENT), text, marks)
-    return told
+    for place in places:
+        if not any(missing.values()):
+            break
+        for key, *texts in place.read(missing):
+            for name, text in zip(place.texts.values(), texts, strict=True):
+                _tell(told, missing, key, gettext(name), text, marks)
+    return Found(marks, told)
 
 
 def _tell(
@@ -107,7 +216,7 @@ def _tell(
     marks: Marks,
 ) -> None:
     """Tell of the words that this text has and no text before had."""
-    if not text or text.startswith(encryption.MARK) or not missing[key]:
+    if not text or text.startswith(encryption.MARK) or not missing.get(key):
         return
     has = sorted(missing[key] - marks.missing([text]))
     if has and (around := marks.around(text, has[0])) is not None:

@@ -129,7 +129,9 @@ class DecisionForm(forms.Form):
             "wish": ("feedback", gettext("Feedback for the revision")),
         }
         return [
-            Fault(*controls[name], text) for name in controls for text in self.errors.get(name, [])
+            Fault(*controls[name], str(text))
+            for name in controls
+            for text in self.errors.get(name, [])
         ]
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> None:
@@ -140,6 +142,10 @@ class DecisionForm(forms.Form):
             name = "wish" if field == "feedback" and self.revises else field
             if name in {"wish", "feedback", "edited_content"}:
                 self.add_error(name, list(texts))
+
+
+NOTHING_TYPED = DecisionForm()
+"""Of every card on which nobody has typed: to make its fields takes longer than to draw them."""
 
 
 def _lines(text: str) -> str:

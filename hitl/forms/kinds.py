@@ -74,7 +74,7 @@ class KeptFile:
 
     @property
     def has_text(self) -> bool:
-        return self.kind in {media.PDF, "text/plain"}
+        return self.kind in media.TEXTS
 
 
 def flatten(schema: Any) -> dict[str, Any]:

@@ -126,12 +126,17 @@ class CallRow:
 
     @property
     def sent(self) -> list[tuple[str, str, str | None]]:
-        """The arguments as they go out: name, value, and what stood there before a change."""
+        """The arguments as they go out: name, value, and what stood there before a change. What was
+        changed comes first, then whom and how much it is about.
+        """
         asked = dict(_flat("", self.call["arguments"]))
         changed = [part for part in self.parts if part.changed and self.decision == EDIT]
         after = _edited(self.call["arguments"], changed)
         given = dict(_flat("", after)) if isinstance(after, Mapping) else {"": str(after)}
-        names = list(dict.fromkeys([*asked, *given]))[:MOST_FIELDS]
+        names = sorted(
+            dict.fromkeys([*asked, *given]),
+            key=lambda name: (given.get(name) == asked.get(name), VITAL.search(name) is None),
+        )
         return [
             (
                 name,

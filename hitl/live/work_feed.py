@@ -37,6 +37,7 @@ class WorkKind:
     language: str
     observes: bool
     may_prioritise: bool
+    may_suspend: bool
     may_trace: bool
     """Where the work fails, their page says where in the code, so they fetch it."""
     by: int = field(compare=False)

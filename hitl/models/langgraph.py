@@ -47,11 +47,18 @@ class LangGraphTag(models.Model):
 
 
 class LangGraphRun(models.Model):
-    """What a client said of a run of its protocol: metadata, or that it is to be shown no more."""
+    """What a client said of a run of its protocol: metadata, in which words it is to be told, or
+    that it is to be shown no more.
+    """
 
     wire_id = models.UUIDField(primary_key=True)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="+")
     metadata = SealedJsonField(default=dict)
+    modes = models.JSONField(
+        default=list,
+        db_default=[],
+        help_text="Of its stream, for whoever joins it and names none; empty: values.",
+    )
     hidden_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from checkpoints.database.people import User
 from checkpoints.models import SealedJsonField, Thread
 from checkpoints.models.fields import MadeAtField, SealedTextField
 from hitl.models.channels import services
-from runs.models import Pause
+from runs.models import Pause, Run
 
 
 class Channel(models.TextChoices):
@@ -51,12 +51,23 @@ class Occasion(models.TextChoices):
     CANCELLED = "cancelled", gettext_lazy("Cancelled")
     EXPIRED = "expired", gettext_lazy("Expired")
     REPLIED = "replied", gettext_lazy("Told what became of a reply")
+    ORDER_COMPLETED = "order_completed", gettext_lazy("Order completed")
+    ORDER_FAILED = "order_failed", gettext_lazy("Order failed")
+    ORDER_CANCELLED = "order_cancelled", gettext_lazy("Order cancelled")
+    ORDER_EXPIRED = "order_expired", gettext_lazy("Order expired")
     TEST = "test", gettext_lazy("Test")
     ACCOUNT = "account", gettext_lazy("About an account")
 
 
 ASKING = (Occasion.ASKED, Occasion.REFINED, Occasion.REMINDED, Occasion.ESCALATED)
 """What is sent only while the question is open."""
+ORDER_ENDS = (
+    Occasion.ORDER_COMPLETED,
+    Occasion.ORDER_FAILED,
+    Occasion.ORDER_CANCELLED,
+    Occasion.ORDER_EXPIRED,
+)
+"""What is about a work order and no question: told only where it was asked for by name."""
 FOR_ENDPOINTS = [choice for choice in Occasion.choices if choice[0] != Occasion.ACCOUNT]
 """What people may have sent to another place than their account's own address."""
 
@@ -126,7 +137,15 @@ class Endpoint(ids.HasShownId, models.Model):
         Thread, models.CASCADE, null=True, blank=True, related_name="endpoints"
     )
     occasions = models.JSONField(
-        default=list, blank=True, help_text="What it is told; all where this is empty."
+        default=list,
+        blank=True,
+        help_text="What it is told; all about questions where this is empty.",
+    )
+    templates = models.JSONField(
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="Slugs of the templates whose work it is told of; all where this is empty.",
     )
     enabled = models.BooleanField(default=True)
     why_disabled = models.CharField(max_length=300, blank=True)
@@ -152,8 +171,18 @@ class Endpoint(ids.HasShownId, models.Model):
     def __str__(self) -> str:
         return self.name or self.shown_id
 
-    def hears(self, occasion: str) -> bool:
-        return not self.occasions or occasion in self.occasions or occasion == Occasion.TEST
+    @property
+    def is_own_mail(self) -> bool:
+        """Whether it is a person's own mail: of questions it is told whatever else is chosen."""
+        return self.owner_id is not None and self.channel == Channel.EMAIL
+
+    def hears(self, occasion: str, template: str) -> bool:
+        """Whether it is told so of work by the template of this slug."""
+        about_order = occasion in ORDER_ENDS
+        if not about_order and self.is_own_mail:
+            return True
+        fits = not self.templates or template in self.templates
+        return fits and (occasion in self.occasions or not (about_order or self.occasions))
 
     @property
     def whose(self) -> str:
@@ -192,7 +221,8 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         Not what went to people and teams that they do not know: whom a group's name reaches, and
         which names there are, is for its members and for holders of `auth.view_user`.
         """
-        about = Q(pause__run__thread__in=Thread.objects.visible_to(user))
+        threads = Thread.objects.visible_to(user)
+        about = Q(pause__run__thread__in=threads) | Q(run__thread__in=threads)
         if not user.has_perm("auth.view_user"):
             teams = user.groups.values("pk")
             known = User.objects.filter(groups__in=teams).values("pk")
@@ -209,6 +239,8 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
             "endpoint__thread",
             "pause__run__thread",
             "pause__run__work_order",
+            "run__thread",
+            "run__work_order",
         )
         return self.select_related(*related)
 
@@ -225,6 +257,14 @@ class Delivery(ids.HasShownId, models.Model):
     # the constraint has one
     pause = models.ForeignKey(
         Pause, models.PROTECT, null=True, related_name="deliveries", db_index=False
+    )
+    run = models.ForeignKey(
+        Run,
+        models.PROTECT,
+        null=True,
+        related_name="deliveries",
+        db_index=False,
+        help_text="Of an order, whose end it is about.",
     )
     occasion = models.CharField(max_length=16, choices=Occasion)
     mark = models.CharField(
@@ -270,6 +310,11 @@ class Delivery(ids.HasShownId, models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["pause", "occasion", "mark", "place"], name="delivery_once"
+            ),
+            models.UniqueConstraint(
+                fields=["run", "place"],
+                condition=Q(run__isnull=False),
+                name="delivery_once_of_an_end",
             ),
             models.CheckConstraint(
                 condition=Q(status=DeliveryStatus.SENDING, lease_until__isnull=False)

@@ -16,6 +16,7 @@ from hitl.channels import registry
 from hitl.models import ChatAccount
 from hitl.models.outbound import (
     FOR_ENDPOINTS,
+    ORDER_ENDS,
     Channel,
     Delivery,
     Endpoint,
@@ -24,6 +25,7 @@ from hitl.models.outbound import (
 )
 from hitl.outbound import addresses, chat, recipients, signatures
 from runs import keyed
+from runs.models import Template
 from runs.workflows.refusals import FieldRefused, in_json
 
 ROTATION = dt.timedelta(hours=24)
@@ -64,6 +66,7 @@ def make(
     scope: Scope = "me",
     team: Group | None = None,
     occasions: Sequence[str] = (),
+    templates: Sequence[str] = (),
 ) -> tuple[Endpoint, str]:
     """A new endpoint, and for a webhook its secret, which is shown this once.
 
@@ -75,12 +78,38 @@ def make(
     if scope == "everybody" and not by.is_superuser:
         raise NotYourEndpoint("Only a superuser makes an endpoint that is told of everything.")
     if scope == "me" and channel == Channel.EMAIL:
-        raise EndpointInvalid(
-            "channel", "Your mail goes to the address of your account; switch it on or off instead."
-        )
+        return _mail_of_ends(by, occasions, templates), ""
     if scope == "me" and registry.find_posting(channel) is not None:
         _check_own(by, channel, target.strip())
-    return _make(channel, target, name, occasions, **owner)
+    return _make(channel, target, name, occasions, templates, **owner)
+
+
+def _mail_of_ends(by: User, occasions: Sequence[str], templates: Sequence[str]) -> Endpoint:
+    """A person's own mail, which is about questions anyway, told of the ends of their orders too.
+
+    Raises EndpointInvalid.
+    """
+    if not occasions or {*occasions} - {*ORDER_ENDS}:
+        raise EndpointInvalid(
+            "channel",
+            "Your mail goes to the address of your account; switch it on or off instead. What may "
+            f"be chosen for it is how orders of yours end: {', '.join(ORDER_ENDS)}.",
+        )
+    _check_templates(templates)
+    chosen = {"occasions": list(occasions), "templates": list(templates)}
+    mail = Channel.EMAIL
+    return Endpoint.objects.update_or_create(owner=by, channel=mail, defaults=chosen)[0]
+
+
+def tell_of_questions_alone(user: User) -> None:
+    """Have a person's own mail told of no order's end any more."""
+    mine = Endpoint.objects.filter(owner=user, channel=Channel.EMAIL)
+    mine.update(occasions=[], templates=[])
+
+
+def own_mail(user: User) -> Endpoint | None:
+    """What a person chose for their own mail; None where they chose nothing."""
+    return Endpoint.objects.filter(owner=user, channel=Channel.EMAIL).first()
 
 
 def _check_own(by: User, channel: str, account: str) -> None:
@@ -108,7 +137,7 @@ def register_callback(
     """
     if (known := _known(thread, url)) is not None:
         return known, _set_secret(known, secret) if secret else known.secrets[0]["secret"]
-    return _make(Channel.WEBHOOK, url, name, [], secret=secret, thread=thread)
+    return _make(Channel.WEBHOOK, url, name, [], [], secret=secret, thread=thread)
 
 
 def _known(thread: Thread, url: str) -> Endpoint | None:
@@ -146,12 +175,14 @@ def _make(
     target: str,
     name: str,
     occasions: Sequence[str],
+    templates: Sequence[str],
     *,
     secret: str = "",
     **owner: Any,
 ) -> tuple[Endpoint, str]:
     target, name = target.strip(), name.strip()[:80]
     _check(channel, target, occasions)
+    _check_templates(templates)
     if owner and Endpoint.objects.filter(**owner).count() >= MOST:
         raise EndpointInvalid("target", f"There are {MOST} already; remove one first.")
     secret = _checked(secret) if channel == Channel.WEBHOOK else ""
@@ -163,6 +194,7 @@ def _make(
             target=target,
             name=named,
             occasions=list(occasions),
+            templates=list(templates),
             secrets=kept,
             **owner,
         )
@@ -194,6 +226,12 @@ def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
         raise EndpointInvalid("target", str(error)) from error
     except addresses.CannotReach as error:
         raise EndpointInvalid("target", f"{error} Look at the address again.") from error
+
+
+def _check_templates(templates: Sequence[str]) -> None:
+    known = set(Template.objects.filter(slug__in=templates).values_list("slug", flat=True))
+    if unknown := sorted({*templates} - known):
+        raise EndpointInvalid("templates", f"There is no template {unknown[0][:80]!r}.")
 
 
 def _check_place(channel: str, target: str) -> None:

@@ -23,7 +23,7 @@ from django.db import models
 from django.urls import get_script_prefix, reverse
 from django.utils.crypto import salted_hmac
 from django.utils.functional import Promise
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -170,6 +170,15 @@ class LinkProblem:
     """The revision that is open now."""
 
 
+NOT_YOURS_ANY_MORE = LinkProblem(
+    403,
+    gettext_lazy("You may not answer this any more"),
+    gettext_lazy(
+        "Who may answer this question has changed since the link was sent, so nothing was decided."
+    ),
+)
+
+
 def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> LinkProblem | None:
     """What is to be said instead of the question; None while the link is good."""
     if visitor is not None and (link.recipient or outsider_of(link)) and visitor != link.recipient:
@@ -197,6 +206,25 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> LinkProbl
             gettext("It was good until %(at)s. %(more)s") % {"at": at, "more": more},
         )
     return None
+
+
+def refusal(
+    link: Link, *, visitor: User | None, now: dt.datetime
+) -> tuple[LinkProblem | None, bool]:
+    """What is said to who would answer by a link, None where it takes an answer; and whether its
+    page shows the question all the same.
+    """
+    problem, outsider = standing(link, visitor=visitor, now=now), outsider_of(link)
+    if problem is not None:
+        return problem, False
+    if outsider is not None:
+        if external_access.may_answer_now(link.pause, outsider.address):
+            return None, True
+        return NOT_YOURS_ANY_MORE, False
+    if link.purpose == Link.Purpose.ANSWER and may_answer(link.pause):
+        return None, True
+    words = gettext("This question is answered by people who are logged in.")
+    return LinkProblem(403, gettext("Log in to answer"), words), True
 
 
 def outsider_of(link: Link) -> Outsider | None:

@@ -19,7 +19,7 @@ from hitl.channels.protocol import OutboundMessage
 from hitl.decisions.reviewers import external_access, policy, turns
 from hitl.models import Decision, OuterRun
 from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
-from hitl.outbound import links
+from hitl.outbound import links, order_ends
 from hitl.outbound.quotas import CHOSEN
 from hitl.rendering.links import place_of
 from hitl.rendering.own_words import own as in_reader_words
@@ -55,6 +55,8 @@ is longer than a thousand or so.
 def of(delivery: Delivery) -> OutboundMessage:
     """What a message says; makes the link that it carries."""
     pause = delivery.pause
+    if delivery.run is not None:
+        return order_ends.message_of(delivery, delivery.run)
     if pause is None:
         url = links.absolute(reverse("hitl:notifications"))
         return OutboundMessage(
@@ -233,6 +235,8 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
     """What a system gets; the same on every try."""
     pause = delivery.pause
     at = delivery.made_at.isoformat()
+    if delivery.run is not None:
+        return order_ends.payload_of(delivery, delivery.run)
     if pause is None:
         return {"type": "test", "timestamp": at, "data": {"delivery_id": delivery.shown_id}}
     if delivery.endpoint is not None and delivery.endpoint.thread_id is not None:

@@ -161,7 +161,7 @@ def _claim(key: uuid.UUID) -> Delivery | None:
         return None
     return (
         Delivery.objects.shown()
-        .select_related("pause__run__definition", "pause__run__parent")
+        .select_related("pause__run__definition", "pause__run__parent", "run__definition")
         .get(pk=key)
     )
 

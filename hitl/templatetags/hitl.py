@@ -25,13 +25,13 @@ from checkpoints.text.states import state_icon, state_words, tone
 from hitl.decisions.deadlines import changes
 from hitl.http import languages
 from hitl.identity import factors
-from hitl.rendering import events, moments
+from hitl.rendering import events, moments, templating
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
 from hitl.rendering.own_words import in_words, own, own_faults
 from hitl.rendering.paging import ListPage
-from hitl.rendering.patches import sheets
+from hitl.rendering.patches import sheets, written
 from hitl.rendering.patches.reading import ReadPatch
 from hitl.rendering.patches.sheets import PatchSheet
 from hitl.rendering.word_diff import DiffPart
@@ -50,6 +50,7 @@ from runs.workflows import attachments, refusals, schemas
 register = template.Library()
 register.tags |= i18n.register.tags  # nearly every template has words
 register.filters |= i18n.register.filters
+register.tag("translate", templating.translate)
 register.filter(moments.ago)
 register.filter(moments.ahead)
 register.filter(events.short_id)
@@ -391,6 +392,27 @@ def laid_out(context: Context, patch: ReadPatch) -> PatchSheet:
     """
     made: PatchSheet | None = context.get("sheet")
     return made or sheets.draw(patch, look_of(getattr(context, "request", None)))
+
+
+@register.simple_tag
+def patch_tree(sheet: PatchSheet) -> SafeString:
+    return written.tree(sheet)
+
+
+@register.simple_tag
+def patch_choices(patch: ReadPatch) -> SafeString:
+    return written.choices(patch.files)
+
+
+@register.simple_tag(takes_context=True)
+def patch_files(context: Context, sheet: PatchSheet) -> SafeString:
+    return written.files(
+        context["pause"].pk,
+        sheet,
+        icon("chevron-right", 14),
+        ticks=bool(context.get("talk") or context.get("ticks")),
+        only=context.get("only"),
+    )
 
 
 @register.inclusion_tag("hitl/pauses/_left_out.html", takes_context=True)

@@ -7,13 +7,16 @@ from hitl.testing import configured as configured  # first: the others read mode
 from hitl.testing.crashes import NotCrashProof, Survived, survives_every_crash
 from hitl.testing.effects import outside
 from hitl.testing.engine import Endless, Engine
-from hitl.testing.playing import Effect, NothingAsked, Play, Point, Question, play
+from hitl.testing.playing import LinkRefused, MailedLink, NothingAsked, Play, play
+from hitl.testing.reading import Effect, Point, Question
 from hitl.testing.replaying import ReplayDiffers, Replayed, replays
 
 __all__ = [
     "Effect",
     "Endless",
     "Engine",
+    "LinkRefused",
+    "MailedLink",
     "NotCrashProof",
     "NothingAsked",
     "Play",

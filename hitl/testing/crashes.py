@@ -29,6 +29,7 @@ Reply = str | tuple[str, str] | Mapping[str, Any] | dt.timedelta | Callable[[Pla
 """What people do where the work asks: "approve"; ("revise", "shorter"); the data that was asked
 for; a time that passes; or a function of the `Play`.
 """
+REMEMBERS = "Where a fake remembers the run before, empty it in `fresh=`."
 SHOWN = 12
 """Faults that a message tells."""
 WIDE = 120
@@ -81,7 +82,7 @@ class Trial:
     fresh: Callable[[], object]
     kill: bool
 
-    def run(self, die_at: int = 0) -> Ending:
+    def run(self, die_at: int = 0, *, named: str = "the first run, without a crash") -> Ending:
         """Carry the work to its end, with a worker that dies at that moment (0: never)."""
         self.fresh()
         engine = self.engine.copy()
@@ -94,13 +95,13 @@ class Trial:
         try:
             with place, effects.recording(recorder):
                 play = Play(engine, self.order)
-                self._carry(play)
+                self._carry(play, named)
                 unapproved = [f"{one.step}: {one.key}" for one in play.unapproved_effects]
                 return Ending(_told(play), recorder.calls, life.names, life.dead, unapproved)
         finally:
             engine.close()
 
-    def _carry(self, play: Play) -> None:
+    def _carry(self, play: Play, named: str) -> None:
         """Give the answers one after the other, and let the time pass that the work waits for."""
         play.engine.work()
         answers = list(self.answers)
@@ -110,7 +111,7 @@ class Trial:
                 if not answers:
                     raise NotCrashProof(
                         f"{asked.step if asked else 'The work'} asks once more than `answers` has "
-                        f"entries ({len(self.answers)})."
+                        f"entries ({len(self.answers)}), in {named}."
                     )
                 _give(play, answers.pop(0))
             elif (due := play.wakes_at) is not None:
@@ -120,9 +121,9 @@ class Trial:
         else:
             raise Endless(f"After {ROUNDS} waits the work is {play.status}. {play.logs[-1]}")
         if answers:
-            raise NotCrashProof(
-                f"The work ended {play.status} with {len(answers)} answers left. {play.error}"
-            )
+            some = "answer" if len(answers) == 1 else "answers"
+            words = f"The work ended {play.status} with {len(answers)} {some} left, in {named}."
+            raise NotCrashProof(f"{words} {play.error}".strip())
 
 
 def survives_every_crash(
@@ -182,7 +183,11 @@ def survives_every_crash(
                 f"{', '.join(whole.unapproved)}. Call context.require_approval before them, or "
                 "say optional=True there."
             )
-        _check_same_without_a_crash(whole, trial.run(), ignore)
+        try:
+            again = trial.run(named="the second run, without a crash")
+        except NotCrashProof as error:
+            raise NotCrashProof(f"{error} {REMEMBERS}") from error
+        _check_same_without_a_crash(whole, again, ignore)
         if len(whole.moments) > most:
             raise NotCrashProof(
                 f"The work has {len(whole.moments)} moments, and `most` is {most}. Test it with "
@@ -192,7 +197,7 @@ def survives_every_crash(
         faults: list[Fault] = []
         for number in range(1, len(whole.moments) + 1):
             try:
-                ending = trial.run(number)
+                ending = trial.run(number, named="the run whose worker died there")
             except NotCrashProof as error:
                 faults.append(Fault(str(error), "", whole.moments[number - 1]))
                 continue
@@ -334,7 +339,7 @@ def _check_same_without_a_crash(one: Ending, other: Ending, ignore: Sequence[str
             "Two runs without any crash differ, so nothing can be said of runs with one:\n"
             + "\n".join(f"  {line}" for line in found[:SHOWN])
             + "\nA step depends on its state and its context alone. Name in `ignore` what may "
-            "differ, such as a time; where a fake remembers, empty it in `fresh`."
+            f"differ, such as a time. {REMEMBERS}"
         )
 
 

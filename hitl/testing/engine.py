@@ -49,7 +49,7 @@ from runs.engine.recovery import lost_runs
 from runs.engine.workers import lease
 from runs.models import Credential, Pause, Run, WorkOrder
 from runs.models.templates import _definition
-from runs.states import PENDING, RUNNING
+from runs.states import PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
 from runs.workflows.base import StepFailed
 
@@ -226,11 +226,14 @@ class Engine:
         settings: Mapping[str, Any] | None = None,
         interrupt_before: Sequence[str] = (),
         interrupt_after: Sequence[str] = (),
+        at: dt.datetime | None = None,
     ) -> uuid.UUID:
         """Ask for work by a workflow, as `hitl.testing.play` says; gives the order's key.
 
         No worker has begun it.
         """
+        if at is not None:
+            self.begin_at(at)
         self.script = model if model is not None else self.script
         self.settings |= settings or {}
         if repository:
@@ -286,10 +289,11 @@ class Engine:
         fired = Pause.objects.due(now=now).exists() and outcomes.fire_due(now=now)
         pending = Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk")
         due = dict(pending.values_list("pk", "epoch"))
-        for key in due:
+        gathering = list(Run.objects.gathers_due(now=now).values_list("pk", flat=True))
+        for key in [*due, *gathering]:
             advance(key, budget=BUDGET)
         after = dict(Run.objects.filter(pk__in=list(due)).values_list("pk", "epoch")) if due else {}
-        return bool(back) or bool(fired) or due != after
+        return bool(back) or bool(fired) or bool(gathering) or due != after
 
     def lose_workers(self) -> None:
         """Let the leases run out of whoever works: their workers are dead."""
@@ -303,16 +307,32 @@ class Engine:
         connection.close()
         connections[DEFAULT_DB_ALIAS] = connections.create_connection(DEFAULT_DB_ALIAS)
 
-    def advance(self, by: dt.timedelta) -> None:
-        """Move the clock, and do what is due on the way, each at its time."""
-        if by < dt.timedelta():
-            raise ValueError("The clock goes forward only.")
+    def begin_at(self, at: dt.datetime) -> None:
+        """Set the clock; where there is work already, forward only. It goes on from there."""
+        self._check_clock(at)
+        with self.placed():
+            if at < self.now() and WorkOrder.objects.exists():
+                raise ValueError("There is work already, and the clock goes forward only.")
+        self.ahead += at - self.now()
+
+    def _check_clock(self, at: dt.datetime) -> None:
         if self.database.vendor != "sqlite":
             raise NotImplementedError(
                 "The clock of a PostgreSQL server cannot be moved. Test what depends on time on "
                 "SQLite: the rules are the same."
             )
-        ends = self.now() + by
+        if at.utcoffset() is None:
+            raise ValueError(f"{at} is no moment without a time zone, such as ZoneInfo('UTC').")
+
+    def advance(self, by: dt.timedelta) -> None:
+        """Move the clock, and do what is due on the way, each at its time."""
+        self.advance_to(self.now() + by)
+
+    def advance_to(self, ends: dt.datetime) -> None:
+        """The same, up to a moment."""
+        self._check_clock(ends)
+        if ends < self.now() - dt.timedelta(seconds=1):
+            raise ValueError("The clock goes forward only.")
         self.work()
         while (due := self.next_due()) is not None and due <= ends:
             self._go_to(due + dt.timedelta(milliseconds=1))
@@ -330,6 +350,9 @@ class Engine:
             times = [
                 *Run.objects.filter(status=PENDING, due_at__gt=now).values_list(
                     "due_at", flat=True
+                ),
+                *Run.objects.filter(status=PAUSED, gather_due_at__gt=now).values_list(
+                    "gather_due_at", flat=True
                 ),
                 *Pause.objects.open().filter(next_at__gt=now).values_list("next_at", flat=True),
             ]

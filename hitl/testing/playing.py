@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from checkpoints import store
+from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.models import Checkpoint, Event, EventKind, Memo
-from checkpoints.store import get_blob
 from hitl.decisions import services as decisions
 from hitl.decisions.reviewers import policy, turns
+from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.models import Decision, Via, Vote
+from hitl.models.outbound import Channel, Delivery, Link, Occasion
+from hitl.outbound import links
 from hitl.testing.engine import Engine
+from hitl.testing.reading import Effect, Point, Question, question_of
 from hitl.threads import export
 from runs import services
 from runs.models import Pause, Run, StepTraceback, WorkOrder
@@ -27,77 +31,22 @@ REVIEWER = "reviewer"
 """Who answers where the rules name nobody."""
 
 
+class LinkRefused(AssertionError):
+    """What the page behind a link says instead of taking an answer."""
+
+
+@dataclass(frozen=True)
+class MailedLink:
+    """The way in that a mail brings to a question: `run.approve(by=run.link("cleo"))`."""
+
+    token: str
+
+
+By = str | MailedLink
+
+
 class NothingAsked(AssertionError):
     """The work asks nothing, so there is nothing to answer; the message says how it stands."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """A stage of the review of a question."""
-
-    name: str
-    title: str
-    question: str
-    status: str
-    """`waiting`, `open` or `complete`."""
-    approvals: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """An open question, as its card shows it."""
-
-    id: str
-    step: str
-    title: str
-    summary: str
-    """What a row of the inbox says beside the title."""
-    content: str
-    """Markdown."""
-    patch: str
-    facts: Mapping[str, Any]
-    effects: Sequence[str]
-    """What approving does, in the step's own sentences."""
-    answers: Sequence[str]
-    """The answers that it takes."""
-    schema: Mapping[str, Any]
-    """JSON Schema of the data that must come with the answer; {} where words are enough."""
-    known: Mapping[str, Any]
-    """What the form begins with."""
-    calls: Sequence[Mapping[str, Any]]
-    """The tool calls that are decided one by one."""
-    kind: str
-    phase: str
-    revision: int
-    approvals: int
-    """Votes for going on so far, where the rules ask for several."""
-    stages: Sequence[Stage]
-    """Those that the review rules name, in their order."""
-    deadline: dt.datetime | None
-    child: str
-    """The name of the child run that asks; "" where it is the order's own."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """A result that `context.once` recorded."""
-
-    step: str
-    loop_num: int
-    key: str
-    result: Any
-    child: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A checkpoint: the state after a step, and what comes next."""
-
-    step: str
-    loop_num: int
-    next_step: str
-    status: str
-    state: Mapping[str, Any]
 
 
 class Play:
@@ -153,7 +102,7 @@ class Play:
     def questions(self) -> list[Question]:
         """All that it asks; several where child runs ask too."""
         with self.engine.placed():
-            return [_question(pause) for pause in self._open()]
+            return [question_of(pause) for pause in self._open()]
 
     @property
     def state(self) -> dict[str, Any]:
@@ -229,11 +178,13 @@ class Play:
 
     @property
     def decisions(self) -> list[tuple[str, str, str]]:
-        """Step, answer and name of each decision; the name is "" where the rules decided."""
+        """Step, answer and name of each decision: of somebody outside the address, and "" where
+        the rules decided.
+        """
         with self.engine.placed():
             rows = Decision.objects.filter(pause__run__work_order=self.key).order_by("pk")
             return [
-                (row.pause.step if row.pause else "", row.action, row.by_name)
+                (row.pause.step if row.pause else "", row.action, row.by_name or row.external)
                 for row in rows.select_related("pause")
             ]
 
@@ -245,7 +196,7 @@ class Play:
     def approve(
         self,
         *,
-        by: str = "",
+        by: By = "",
         reason: str = "",
         edited: str | None = None,
         at: str = "",
@@ -255,7 +206,8 @@ class Play:
         """Approve what it asks.
 
         Args:
-            by: who does; else somebody whom the rules ask and who has not voted.
+            by: who does: the name of an account, a mail address that is asked outside, or a
+                `link`; else somebody whom the rules ask and who has not voted.
             edited: the content as it is approved, where the rules allow edits.
             at: the step that asks, where several questions are open.
             stage: the stage of the review; else the first that is open, or that of `by`.
@@ -267,16 +219,16 @@ class Play:
             APPROVE, by=by, words=reason, edited=edited, at=at, stage=stage, values=values
         )
 
-    def revise(self, words: str, *, by: str = "", at: str = "") -> Play:
+    def revise(self, words: str, *, by: By = "", at: str = "") -> Play:
         """Send it back with these words."""
         return self.decide(REVISE, by=by, words=words, at=at)
 
-    def cancel(self, reason: str = "", *, by: str = "", at: str = "") -> Play:
+    def cancel(self, reason: str = "", *, by: By = "", at: str = "") -> Play:
         """End the work by an answer to its question."""
         return self.decide(CANCEL, by=by, words=reason, at=at)
 
     def answer(
-        self, action: str = ANSWER, /, *, by: str = "", at: str = "", stage: str = "", **values: Any
+        self, action: str = ANSWER, /, *, by: By = "", at: str = "", stage: str = "", **values: Any
     ) -> Play:
         """Give the data that it asks for, or an answer of the template's own."""
         return self.decide(action, by=by, at=at, stage=stage, values=values)
@@ -288,28 +240,50 @@ class Play:
         words: str = "",
         values: Mapping[str, Any] | None = None,
         edited: str | None = None,
-        by: str = "",
+        by: By = "",
         at: str = "",
         stage: str = "",
     ) -> Play:
         """Give an answer by its name; see `approve`."""
         with self.engine.placed():
-            pause = self._asked(at)
+            mail = _followed(by) if isinstance(by, MailedLink) else None
+            pause = mail.pause if mail else self._asked(at)
             if not by and not stage and policy.approves(action):
                 stage = next((one["name"] for one in turns.open_now(pause)), "")
             answer = decisions.Answer(
                 action,
-                Via.REST,
+                Via.LINK if mail or (by and _is_outside(by)) else Via.REST,
                 feedback=words,
-                revision=pause.revision,
+                revision=mail.revision if mail else pause.revision,
                 payload=dict(values) if values else None,
                 stage=stage,
                 edited_content=edited,
             )
-            person = self.engine.person(by) if by else self._reviewer(pause, stage)
-            decisions.decide(pause.pk, answer, by=person)
+            decisions.decide(pause.pk, answer, by=self._actor(by, mail, pause, stage))
+            if mail:
+                links.use(mail)
         self.engine.work()
         return self
+
+    def link(self, to: str, *, at: str = "") -> MailedLink:
+        """Give the link that a mail about what it asks has, to somebody with an account or to an
+        address outside; it is good for `WAYSTATION_LINK_DAYS`, for this revision, and once.
+        """
+        with self.engine.placed():
+            pause = self._asked(at)
+            outside = _is_outside(to)
+            delivery = Delivery.objects.create(
+                pause=pause,
+                occasion=Occasion.ASKED,
+                mark=uuid.uuid4().hex,
+                channel=Channel.EMAIL,
+                place="hitl.testing",
+                recipient=None if outside else self.engine.person(to),
+                contact=to if outside else "",
+                next_at=clock.now(),
+                made_at=clock.now(),
+            )
+            return MailedLink(links.url_of(delivery).rpartition("/")[2])
 
     def retry(self) -> Play:
         """Take failed or expired work up where it stopped."""
@@ -318,9 +292,11 @@ class Play:
         self.engine.work()
         return self
 
-    def advance(self, **time: float) -> Play:
-        """Let time pass, as `datetime.timedelta(hours=2)` has it, and do what is due by then."""
-        self.engine.advance(dt.timedelta(**time))
+    def advance(self, *, until: dt.datetime | None = None, **time: float) -> Play:
+        """Let time pass, as `datetime.timedelta(hours=2)` has it, and do what is due by then; or
+        `until` a moment with its time zone, in which a day may have 23 or 25 hours.
+        """
+        self.engine.advance_to((until or self.engine.now()) + dt.timedelta(**time))
         return self
 
     @property
@@ -356,6 +332,13 @@ class Play:
             stands += f" and goes on by itself at {wakes:%Y-%m-%d %H:%M:%S} (`.advance(…)`)"
         return stands
 
+    def _actor(self, by: By, mail: Link | None, pause: Pause, stage: str) -> User | Outsider:
+        if mail is not None:
+            return mail.recipient or links.outsider_of(mail) or self.engine.person(REVIEWER)
+        if isinstance(by, str) and by:
+            return Outsider(by.lower()) if _is_outside(by) else self.engine.person(by)
+        return self._reviewer(pause, stage)
+
     def _reviewer(self, pause: Pause, stage: str) -> User:
         """Somebody whom the rules ask, at that stage where one is named, and who has not voted."""
         voted = set(Vote.objects.filter(pause=pause).values_list("voter_id", flat=True))
@@ -387,43 +370,21 @@ class Play:
         ]
 
 
-def _question(pause: Pause) -> Question:
-    return Question(
-        id=pause.shown_id,
-        step=pause.step,
-        title=pause.question,
-        summary=pause.summary,
-        content=pause.content,
-        patch=get_blob(pause.patch_digest).decode() if pause.patch_digest else "",
-        facts=dict(pause.facts),
-        effects=pause.effects,
-        answers=list(dict.fromkeys([*pause.answers, CANCEL])),
-        schema=pause.required_inputs,
-        known=pause.known,
-        calls=pause.calls,
-        kind=str(pause.kind),
-        phase=pause.phase,
-        revision=pause.revision,
-        approvals=pause.approvals,
-        stages=_stages(pause),
-        deadline=pause.deadline_at,
-        child=pause.run.child_name,
-    )
+def _is_outside(by: By) -> bool:
+    """Whether it is the mail address of somebody who has no account of that name."""
+    known = User.objects.filter(**{NAME: by})
+    return isinstance(by, str) and "@" in by and not known.exists()
 
 
-def _stages(pause: Pause) -> list[Stage]:
-    votes = list(Vote.objects.filter(pause=pause)) if turns.staged(pause) else []
-    standing = turns.statuses(pause, votes)
-    return [
-        Stage(
-            name=stage["name"],
-            title=stages.titled(stage),
-            question=stage.get("question", ""),
-            status=standing[stage["name"]],
-            approvals=sum(vote.stage == stage["name"] for vote in votes),
-        )
-        for stage in stages.of(pause.review)
-    ]
+def _followed(by: MailedLink) -> Link:
+    """The link's row, where it takes an answer; raises LinkRefused."""
+    mail = links.find(by.token)
+    if mail is None:
+        raise LinkRefused("There is no such link.")
+    problem, _ = links.refusal(mail, visitor=None, now=clock.now())
+    if problem is not None:
+        raise LinkRefused(f"{problem.title}. {problem.words}")
+    return mail
 
 
 def play(workflow: Any, *, engine: Engine | None = None, **about: Any) -> Play:
@@ -439,7 +400,7 @@ def play(workflow: Any, *, engine: Engine | None = None, **about: Any) -> Play:
         about: what is asked for: `template` (of several), `input`, `request`, `title`,
             `repository`; who and what there is: `people` (name → groups), `credentials` (name →
             secret), `model` (`hitl.testing.engine.Script`: what the model of agents says),
-            `settings`;
+            `settings`; `at`: the moment at which its clock begins, with a time zone;
             `interrupt_before` and `interrupt_after`.
     Raises:
         Whatever the product refuses such an order with; Endless.

@@ -422,14 +422,18 @@ def _recorded(recording: _Recording, execution: _Execution) -> dict[str, Any]:
             "required_inputs": pause["required_inputs"],
         }
     elif "gather" in after["metadata"] and not after["next_step"]:
-        told["children"] = sorted(_children(after))
+        told["children"] = _children(after, after["metadata"]["gather"].get("children", ()))
     else:
         told["next_step"] = _answers(pause)["approve"] if pause is not None else after["next_step"]
     return told
 
 
-def _children(after: Document) -> list[str]:
-    return [child["name"] for child in after["metadata"]["gather"]["children"]]
+def _children(after: Document, found: Collection[Any]) -> Any:
+    """The names of child runs; where the document does not list them, how many there are."""
+    gather = after["metadata"].get("gather", {})
+    if "pages" in gather:
+        return len(found) or gather["size"]
+    return sorted(child["name"] if isinstance(child, dict) else child.name for child in found)
 
 
 def _now(
@@ -454,7 +458,7 @@ def _now(
             "required_inputs": dict(question.required_inputs),
         }
     elif isinstance(outcome, Gather):
-        told["children"] = sorted(child.name for child in outcome.children)
+        told["children"] = _children(execution.after, outcome.children)
     else:
         told["next_step"] = "" if isinstance(outcome, Done) else outcome.to
     return told

@@ -26,6 +26,7 @@ from hitl.decisions.services import (
     answered_before,
     decide,
     end_run,
+    reason_to_suspend,
 )
 from hitl.models import Decision, Via, Vote
 from runs import keyed
@@ -306,12 +307,14 @@ def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
     end_run(find_run(run_id, by=by), by=by, via=via)
 
 
-def suspend(run_id: uuid.UUID, *, by: User) -> None:
+def suspend(run_id: uuid.UUID, *, by: User, reason: str = "") -> None:
     """Ask a run to stop at its next step boundary, and its child runs too.
 
-    Raises RunEnded where nothing works.
+    Raises NotFound, RunEnded where nothing works, and forks.ReasonMissing as `suspend_order`.
     """
-    runs.suspend_run(find_run(run_id, by=by), by=by)
+    run = visibility.find_run_to_suspend(run_id, by=by)
+    reason = reason_to_suspend(reason, run.thread, by=by)
+    runs.suspend_run(run, by=by, reason=reason)
 
 
 def find_run(run_id: uuid.UUID, *, by: User) -> Run:

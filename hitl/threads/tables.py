@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import Q
+
 from checkpoints import registry, store
 from checkpoints.models.fields import demand
 from checkpoints.registry import Rows, Table
@@ -128,7 +130,9 @@ TABLES = (
     Table(
         model=Delivery,
         kind="deliveries",
-        of=lambda threads: Delivery.objects.filter(pause__run__thread__in=threads),
+        of=lambda threads: Delivery.objects.filter(
+            Q(pause__run__thread__in=threads) | Q(run__thread__in=threads)
+        ),
         unexported="It is a message that this server sent or is to send.",
     ),
     Table(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, When
 
 from checkpoints.store.prepared_queries import Prepared
 from hitl.models import Decision
@@ -33,9 +33,11 @@ from runs.states import (
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
 
-STOPPED = {FAILED: "failed", CANCELLED: "ended", EXPIRED: "ended"}
+STOPPED: Mapping[str, str] = {FAILED: "failed", CANCELLED: "ended", EXPIRED: "ended"}
 """How the step looks at which a run ended without its result."""
 PUT_TO_SOMEBODY = {PAUSED, *STOPPED}
+MANY = 500
+"""Child runs that a page reads of each level."""
 CHILD_OUTPUT = 1_000
 """Characters of a child run's output that its parent's page shows."""
 
@@ -80,7 +82,8 @@ class Member:
 
 def family_of(run: Run | None, *, has_children: bool = True) -> list[Run]:
     """The runs below a run and below those that it retries, in their parents' order: every version
-    of each child run.
+    of each child run. Of more than MANY on a level those that live, then those that did not
+    complete, then the newest.
 
     `has_children` is false where the caller knows that its thread has none.
     """
@@ -93,9 +96,10 @@ def family_of(run: Run | None, *, has_children: bool = True) -> list[Run]:
         versions = set(chain(run.pk, retried))
         children = [child for child in children if child.parent_id in versions]
     while children:
+        children.sort(key=lambda child: child.pk)
         family += children
         level = [child.pk for child in children]
-        children = list(_related().filter(parent__in=level).order_by("id"))
+        children = list(_first(_related().filter(parent__in=level)))
     return family
 
 
@@ -103,7 +107,13 @@ def _related() -> QuerySet[Run]:
     return Run.objects.select_related("thread__head", "definition").defer("thread__head__body")
 
 
-_children = Prepared(lambda key: _related().filter(parent__thread=key).order_by("id"), uuid.UUID)
+def _first(children: QuerySet[Run]) -> QuerySet[Run]:
+    """Up to MANY: those first that somebody may have to look at."""
+    matters = Case(When(status__in=sorted(LIVE), then=0), When(status=COMPLETED, then=2), default=1)
+    return children.order_by(matters, "-id")[:MANY]
+
+
+_children = Prepared(lambda key: _first(_related().filter(parent__thread=key)), uuid.UUID)
 """Of all runs of a thread: most have none."""
 
 
@@ -165,17 +175,21 @@ def current_step(run: Run) -> str:
 
 
 def waiting_for(run: Run | None) -> dict[str, Any] | None:
-    """At which step a run waits for how many child runs, how many it has started and seen end; None
-    where it waits for none.
+    """At which step a run waits for how many child runs, how many of them have ended, failed, and
+    are not started yet; None where it waits for none.
     """
     if run is None or not run.awaited or run.thread.head is None:
         return None
-    started = len(run.thread.head.metadata.get("gather", {}).get("children", []))
+    gather = run.thread.head.metadata.get("gather", {})
+    total = run.gather_size or len(gather.get("children", []))
     return {
         "step": run.thread.head.node_id,
+        "run": run,
         "awaited": run.awaited,
-        "started": started,
-        "ended": max(0, started - run.awaited),
+        "total": total,
+        "ended": max(0, total - run.awaited),
+        "failed": run.gather_failed,
+        "queued": run.gather_queued,
     }
 
 
@@ -300,8 +314,6 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     }
 
 
-def suspended_by(runs: Iterable[Run]) -> str:
-    """Who wants the runs at work to stop at their next step boundary."""
-    return next(
-        (run.suspend_by for run in runs if run.suspend_by and run.status in {PENDING, RUNNING}), ""
-    )
+def suspending(runs: Iterable[Run]) -> Run | None:
+    """The first of the runs at work that somebody wants to stop at its next step boundary."""
+    return next((run for run in runs if run.suspend_by and run.status in {PENDING, RUNNING}), None)

@@ -24,9 +24,8 @@ from hitl.decisions.deadlines import changes
 from hitl.decisions.deadlines.changes import MOST_COUNTED, SOONEST
 from hitl.decisions.reviewers import whose
 from hitl.decisions.reviewers.policy import ReviewContext
-from hitl.find import answers
+from hitl.find import answers, marks
 from hitl.find.lists import KINDS
-from hitl.find.marks import Marks, elsewhere
 from hitl.find.questions import ASKED, INBOX, WHOSE_QUESTIONS, inbox_of
 from hitl.live.inbox_feed import SHOWN
 from hitl.models import SavedView, Snooze
@@ -168,7 +167,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         if look.hides
         else ListPage([]),
         "history": history,
-        "lines": lines.history(history.rows),
+        "lines": lines.history(history.rows, lines.find(history.rows, asked.words, user)),
         "welcome": not live and _welcome_of(user) not in request.COOKIES,
         "bar": None
         if live
@@ -206,9 +205,8 @@ def _welcome_of(user: User) -> str:
 def _rows(
     request: HttpRequest, listing: Listing, rows: Sequence[Waiting], *, several: bool
 ) -> SafeString:
-    user, words = person(request), listing.asked.words
-    marks = Marks(words) if words else None
-    shown = {row.pause.pk: texts_of(row) for row in rows} if marks else {}
+    user = person(request)
+    shown = ((row.pause.pk, texts_of(row)) for row in rows)
     told = QuestionRows(
         user.pk,
         KINDS,
@@ -216,8 +214,7 @@ def _rows(
         waits_for=_waits_for(rows, user) if listing.asked["whose"] == ASKED else None,
         token=get_token(request),
         back=_back(listing),
-        marks=marks,
-        elsewhere=elsewhere(shown, marks) if marks else None,
+        found=marks.find(listing.asked.words, shown, marks.of_questions()),
     )
     return SafeString("\n".join([told.html(row) for row in rows]))
 

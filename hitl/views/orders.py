@@ -17,6 +17,7 @@ from checkpoints import ids, store
 from checkpoints.database import clock
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
+from hitl.find import marks
 from hitl.find.orders import ORDERS
 from hitl.forms.pages import WorkOrderForm
 from hitl.http import tracing
@@ -66,9 +67,12 @@ def order_list(request: HttpRequest) -> HttpResponse:
     page = paging.paged(
         listing.here, "before", read, lambda row: order.write(order.place(row.order)), size=PAGE
     )
+    titles = ((row.order.pk, [row.order.title]) for row in page.rows)
     context = {
         "page": page,
-        "rows": order_rows.rows(page.rows),
+        "rows": order_rows.rows(
+            page.rows, marks.find(listing.asked.words, titles, marks.of_orders(person(request)))
+        ),
         "bar": listing.bar(seen, shows=page.rows or page.first),
         "many": BatchAction.choices,
     }
@@ -272,18 +276,6 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         messages.info(request, str(error))
         return redirect("hitl:order", order_id)
     return redirect("hitl:order", new.pk)
-
-
-@require_POST
-@login_required
-def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
-    """Stop at the next step boundary; the run then waits like at any pause."""
-    order = services.find_order(order_id, by=person(request))
-    try:
-        runs.suspend(order.pk, by=person(request))
-    except RunEnded as error:
-        messages.info(request, str(error))
-    return redirect("hitl:order", order_id)
 
 
 @require_safe

@@ -31,6 +31,7 @@ from hitl.outbound import endpoints, links, sending
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
+from runs.models import Template
 
 PAGE = 50
 NEWEST, OLDEST = (
@@ -80,12 +81,14 @@ class EndpointForm(forms.Form):
     channel = forms.ChoiceField(label=gettext_lazy("How"), choices=[])
     target = forms.CharField(
         max_length=2000,
+        required=False,
         label=gettext_lazy("Address"),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=(
             gettext_lazy(
                 "A service's address such as discord://…, https://… of a webhook, or the id of a "
-                "place for a chat with buttons. It is kept like a password and never shown again."
+                "place for a chat with buttons. It is kept like a password and never shown again. "
+                "Your own mail needs none."
             )
         ),
     )
@@ -105,7 +108,16 @@ class EndpointForm(forms.Form):
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label=gettext_lazy("When"),
-        help_text=gettext_lazy("If none is ticked: always."),
+        help_text=gettext_lazy(
+            "If none is ticked: whatever is about a question. How orders end is told only where it "
+            "is ticked."
+        ),
+    )
+    templates = forms.MultipleChoiceField(
+        choices=[],
+        required=False,
+        label=gettext_lazy("Of work by"),
+        help_text=gettext_lazy("If none is chosen: by every template."),
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -130,8 +142,7 @@ class EndpointForm(forms.Form):
             [*choices, *([("everybody", gettext("All questions"))] if user.is_superuser else [])],
         )
         wider = len(choices) > 1 or user.is_superuser
-        offered = {Channel.WEBHOOK.value, Channel.APPRISE.value}
-        offered |= {Channel.EMAIL.value} if wider else set()
+        offered = {Channel.WEBHOOK.value, Channel.APPRISE.value, Channel.EMAIL.value}
         offered |= {channel.name for channel in registry.posting()}
         self.choose(
             "channel",
@@ -141,14 +152,18 @@ class EndpointForm(forms.Form):
             self.fields["scope"].widget = forms.HiddenInput()
             self.fields["scope"].initial = "me"
 
+        slugs = Template.objects.current().order_by("title").values_list("slug", "title")
+        self.choose("templates", [(slug, title) for slug, title in slugs])
+
     def choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
+        assert isinstance(field, forms.ChoiceField | forms.MultipleChoiceField)
         field.choices = choices
 
     def make(self, by: User) -> tuple[Endpoint, str]:
         values = {
-            name: self.cleaned_data[name] for name in ("channel", "target", "name", "occasions")
+            name: self.cleaned_data[name]
+            for name in ("channel", "target", "name", "occasions", "templates")
         }
         team = self.teams.get(self.cleaned_data["scope"])
         scope: Any = "team" if team else self.cleaned_data["scope"]
@@ -186,6 +201,7 @@ def _shown(
             known.select_related("owner", "team", "thread"), OLDEST, here, "after", size=PAGE
         ),
         "mail_is_on": endpoints.mail_is_on(user),
+        "own_mail": endpoints.own_mail(user),
         "chats": service_choices(),
         "tests": Delivery.objects.filter(recipient=user, occasion=Occasion.TEST)
         .select_related("endpoint")
@@ -205,6 +221,8 @@ def mail(request: HttpRequest) -> HttpResponse:
     user = person(request)
     if request.POST.get("do") == "test":
         _test(request, None)
+    elif request.POST.get("do") == "questions":
+        endpoints.tell_of_questions_alone(user)
     elif request.POST.get("do") in {"on", "off"}:
         endpoints.switch_mail(user, on=request.POST["do"] == "on")
         messages.success(

@@ -79,7 +79,11 @@ def _ended(
     return {step["name"]: begun.get(end, usual) for end, step in endings.items()}
 
 
-ENDING_STATES: dict[str, str] = {COMPLETED: "done", **dict.fromkeys(LIVE, "now"), **family.STOPPED}
+ENDING_STATES: Mapping[str, str] = {
+    COMPLETED: "done",
+    **dict.fromkeys(LIVE, "now"),
+    **family.STOPPED,
+}
 
 
 def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:

@@ -109,9 +109,22 @@ def _read(kind: Any, field: Any) -> Read:
         serializers.RelatedField,
         serializers.ManyRelatedField,
     )
-    if isinstance(field, related) or not field.source_attrs:
+    if not field.source_attrs:
         return as_usual
-    get, show = attrgetter(".".join(field.source_attrs)), copy.deepcopy(field).to_representation
+    get = attrgetter(".".join(field.source_attrs))
+    if isinstance(field, serializers.Serializer) and field.allow_null and field.default is None:
+
+        def unless_nothing(serializer: Any, row: Any) -> Any:
+            try:
+                there = get(row) is not None
+            except AttributeError:  # of a relation that is not there
+                there = False
+            return as_usual(serializer, row) if there else None
+
+        return unless_nothing
+    if isinstance(field, related):
+        return as_usual
+    show = copy.deepcopy(field).to_representation
     if getattr(show, "__func__", None) is serializers.CharField.to_representation:
         show = str  # what it does
     # of a relation that is not there
@@ -144,8 +157,18 @@ def _read(kind: Any, field: Any) -> Read:
     return moment if is_moment else quickly
 
 
+class ChildCountsOut(serializers.Serializer[Any]):
+    """How the child runs of a run's last gather stand."""
+
+    total = serializers.IntegerField()
+    queued = serializers.IntegerField(help_text="Not started yet.")
+    live = serializers.IntegerField(help_text="Started and not ended.")
+    ended = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="Of those that ended: did not complete.")
+
+
 class ProgressOut(serializers.Serializer[Any]):
-    """How far a step is, by its own words."""
+    """How far a step is, by its own words, or how many of a run's child runs have ended."""
 
     done = serializers.FloatField()
     of = serializers.FloatField(allow_null=True, help_text="null where nobody knows.")

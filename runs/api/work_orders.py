@@ -13,7 +13,7 @@ from rest_framework import serializers
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.store.prepared_queries import Prepared
-from runs.api.fields import OptionalText, ProgressOut, TellsQuickly, TextOrNull
+from runs.api.fields import ChildCountsOut, OptionalText, ProgressOut, TellsQuickly, TextOrNull
 from runs.models import WorkOrder
 from runs.models.priority import HIGHEST, LOWEST, NORMAL, WORDS
 from runs.services import outputs
@@ -93,6 +93,12 @@ class WorkOrderOut(TellsQuickly, serializers.ModelSerializer[WorkOrder]):
     sleeping_until = serializers.DateTimeField(
         allow_null=True, help_text="When the timer ends that its run waits for; else null."
     )
+    children = ChildCountsOut(
+        source="latest_run.gather_counts",
+        allow_null=True,
+        default=None,
+        help_text="How the child runs of its run's last gather stand; null where it had none.",
+    )
     progress = ProgressOut(
         source="latest_run.progress_now",
         allow_null=True,
@@ -135,7 +141,7 @@ class WorkOrderOut(TellsQuickly, serializers.ModelSerializer[WorkOrder]):
             "id", "agent_work_order_id", "title", "template", "template_version",
             "definition_digest", "status", "current_phase",
             "user_request", "input", "repository_url", "branch", "error_message", "failure_code",
-            "sleeping_until", "progress", "git_commit_count",
+            "sleeping_until", "children", "progress", "git_commit_count",
             "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id",
             "run_id", "created_by", "created_at",
             "again_of", "asked_again_as", "waits_for", "priority",

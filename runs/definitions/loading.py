@@ -241,25 +241,58 @@ def _add(known: dict[str, Declared], new: Declared) -> None:
 def _workflows(module: ModuleType) -> list[Workflow]:
     """The workflows that a module, or a module below it, has under a name or declares at its top
     level without one.
-
-    Looks at copies: threads of a server that starts import modules meanwhile.
     """
-    below = f"{module.__name__}."
-    inside = [
-        loaded
-        for name, loaded in sys.modules.copy().items()
-        if loaded is not None and (name == module.__name__ or name.startswith(below))
-    ]
+    inside = _inside_of(module)
     values = [value for loaded in inside for value in vars(loaded).copy().values()]
     named = [value for value in values if isinstance(value, Workflow)]
     slugs = {workflow.slug for workflow in named}
     unnamed = [
         workflow
-        for file in {str(loaded.__file__) for loaded in inside if getattr(loaded, "__file__", "")}
+        for file in _files(inside)
         for workflow in Workflow.of_file(file)
         if workflow.slug not in slugs
     ]
     return list({id(workflow): workflow for workflow in [*named, *unnamed]}.values())
+
+
+def _inside_of(module: ModuleType) -> list[ModuleType]:
+    """A module and those below it. Of a copy: threads of a server that starts import modules
+    meanwhile.
+    """
+    below = f"{module.__name__}."
+    return [
+        loaded
+        for name, loaded in sys.modules.copy().items()
+        if loaded is not None and (name == module.__name__ or name.startswith(below))
+    ]
+
+
+def _files(inside: Iterable[ModuleType]) -> set[str]:
+    return {str(loaded.__file__) for loaded in inside if getattr(loaded, "__file__", "")}
+
+
+def left_out() -> list[str]:
+    """Say what the named modules hold that is no template: workflows that a function made and no
+    name is bound to, and modules without any. A folder may have modules of helpers.
+    """
+    said: list[str] = []
+    named = {entry for entry in entries() if not is_folder(entry)}
+    for module in modules():
+        found = _workflows(module)
+        slugs = {workflow.slug for workflow in found}
+        made = [one for file in _files(_inside_of(module)) for one in Workflow.by_functions(file)]
+        said += [
+            f"{one.place}: the workflow {one.slug!r} was made by a function, and no name of the "
+            "module is bound to it."
+            for one in made
+            if one.slug not in slugs
+        ]
+        declares = (
+            found or getattr(module, "TEMPLATES", {}) or getattr(module, "STEP_TEMPLATES", {})
+        )
+        if module.__name__ in named and not made and not declares:
+            said.append(f"{module.__file__} declares no workflow.")
+    return said
 
 
 def input_type(slug: str, schema: Mapping[str, Any]) -> type[Any] | None:

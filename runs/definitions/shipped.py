@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -29,7 +30,9 @@ from runs.definitions.errors import TemplateInvalid
 from runs.definitions.loading import Declared
 from runs.definitions.templates import Kind
 from runs.models import StepTemplate, Template
-from runs.workflows.registry import is_known
+from runs.workflows import StepUse, refusals
+from runs.workflows.code.asked import targets
+from runs.workflows.registry import find, is_known
 from runs.workflows.sub_workflow import SUB_STEPS
 
 logger = logging.getLogger(__name__)
@@ -73,7 +76,13 @@ def load(replace: Collection[str] = ()) -> list[Template]:
         TemplatesRefused: some could not be saved; all others were.
     """
     kinds, workflows = loading.declared(loading.modules())
+    lost = _leading_nowhere(kinds, workflows)
+    kinds, workflows = (
+        [one for one in some if one.workflow is None or one.workflow.slug not in lost]
+        for some in (kinds, workflows)
+    )
     refused = [
+        *(words for each in lost.values() for words in each),
         *_publish(StepTemplate, kinds, templates.edit_step_template, replace),
         *_publish(Template, workflows, templates.edit_template, replace),
     ]
@@ -83,6 +92,47 @@ def load(replace: Collection[str] = ()) -> list[Template]:
     templates_now = Template.objects.current().filter(slug__in=slugs)
     current = {template.slug: template for template in templates_now}
     return [current[slug] for slug in slugs]
+
+
+def _leading_nowhere(
+    kinds: Sequence[Declared], workflows: Sequence[Declared]
+) -> dict[str, list[str]]:
+    """Find what the code of declared workflows leads to though no template that uses this code has
+    such a step: slug → sentences. A function that a template uses which no `workflow` declares may
+    lead to a step of that.
+    """
+    levels = [
+        (one.workflow, level)
+        for one in workflows
+        if one.workflow is not None
+        for level in _levels(one.workflow.steps)
+    ]
+    beside: dict[str, set[str]] = defaultdict(set)
+    for _, level in levels:
+        for use in level:
+            beside[use.function] |= {other.name for other in level}
+    elsewhere = {one.fields.get("function", SUB_STEPS) for one in kinds if one.workflow is None}
+    people = StepTemplate.objects.current().filter(declared="")
+    elsewhere |= set(people.values_list("function", flat=True))
+    found: dict[str, list[str]] = defaultdict(list)
+    for workflow, level in levels:
+        for use in level:
+            for target in targets(find(use.function)) if use.function not in elsewhere else ():
+                if target.step not in beside[use.function]:
+                    names = refusals.unknown("step", target.step, [other.name for other in level])
+                    found[workflow.slug].append(
+                        f"{use.place}: {workflow.slug}, the code of {use.name} leads to the step "
+                        f"{target.step!r} ({target.place}). {names}"
+                    )
+    return dict(found)
+
+
+def _levels(uses: Sequence[StepUse]) -> Iterator[Sequence[StepUse]]:
+    """Steps that stand beside each other: the workflow's, and the sub-steps of each."""
+    if uses:
+        yield uses
+    for use in uses:
+        yield from _levels(use.sub_steps)
 
 
 def load_at_start() -> None:
@@ -108,7 +158,7 @@ def load_or_say() -> None:
     Its previous version stays current, and the log says why.
     """
     try:
-        load()
+        logger.info("Loaded workflows: %s", ", ".join(map(str, load())) or "none")
     except TemplatesRefused as error:
         logger.error("Some declared workflows are not current: %s", error)
     except Error as error:
@@ -116,6 +166,8 @@ def load_or_say() -> None:
             raise
         words = "Declared workflows were not saved, since the database cannot be used yet: %s"
         logger.warning(words, " ".join(str(error).split())[:300])
+    for left_out in loading.left_out():
+        logger.warning("Not loaded: %s", left_out)
 
 
 def outdated(shown: Iterable[Template | StepTemplate]) -> dict[str, str]:

@@ -50,7 +50,7 @@ from runs.workflows import sequence
 from runs.workflows.base import Done, Gather, Go, Outcome, Sleep, StepFailed, Stopped
 from runs.workflows.registry import find
 from runs.workflows.reviews.rules import is_reviewed
-from runs.workflows.sequence import FrozenStep
+from runs.workflows.sequence import DEFAULT_QUEUE, FrozenStep
 
 logger = logging.getLogger(__name__)
 
@@ -82,16 +82,18 @@ question that it asked act.
 def advance(
     run_id: uuid.UUID, *, budget: float, remind: Remind = lambda at, run: None
 ) -> list[Wake]:
-    """Take steps of a run for about `budget` seconds; give the runs that need a message now, each
-    with its queue.
+    """Take steps of a run for about `budget` seconds, or where it waits for child runs start those
+    whose turn it is; give the runs that need a message now, each with its queue.
 
     Those are the run itself where it has more to do, the child runs that it started, and the parent
     whose last child it was. None of them where another worker has the run: a message that comes
     twice is normal.
     """
-    ends, wake = time.monotonic() + budget, []
+    ends, wake = time.monotonic() + budget, list[Wake]()
+    gathers: uuid.UUID | None = run_id
     while (held := _claim_and_work(run_id, ends=ends)) is not None:
         wake += held.progress.wake
+        gathers = held.run.parent_id if held.progress.ended else None
         for at, of_run in held.progress.due:
             remind(at, (run_id, of_run) if of_run else None)
         passed = held.progress.passed
@@ -100,6 +102,11 @@ def advance(
         if not _may_stay(ends) or passed != held.run.queue:
             wake.append((run_id, passed))
             break
+    if gathers is not None:  # its child runs may be started now, or the next of its parent's
+        started = children.start_more(gathers)
+        wake += started.woken
+        if started.due is not None:
+            remind(started.due, (gathers, DEFAULT_QUEUE))
     return wake
 
 

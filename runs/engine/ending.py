@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import F, Q, Subquery, Value
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import Case, DateTimeField, F, Q, Subquery, When
+from django.db.models.functions import Coalesce
 
 from checkpoints import store
 from checkpoints.database import clock
-from checkpoints.events import log
+from checkpoints.events import live, log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
+from runs import hints
 from runs.engine import commit, locks
 from runs.engine.drafts.events import Events, created, line
 from runs.engine.start import follow
@@ -44,6 +45,10 @@ Result = TypeVar("Result")
 Wake = tuple[uuid.UUID, str]
 """A run that wants a message, and the queue it is for."""
 TRIES = 10
+TOLD = 100
+"""Of a run with more child runs the log tells about so often how many have ended, and of each only
+what went wrong, or is asked.
+"""
 UNDER_WAY = 10.0
 """Seconds in which a step is gone whose run was cancelled."""
 WHOSE = {
@@ -82,24 +87,43 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
         return []
     waiting = Run.objects.filter(pk=run.parent_id, status=PAUSED, awaited__gt=0)
     on = {"due_at": clock.FromNow(), "queue": DEFAULT_QUEUE}
+    count: dict[str, Any] = {"gather_failed": F("gather_failed") + 1} if failed else {}
     if failed and not run.optional:
-        moved = waiting.move({PAUSED}, PENDING, awaited=0, **on)
+        moved = waiting.move({PAUSED}, PENDING, awaited=0, gather_due_at=None, **count, **on)
     # the row is ours now: nobody else counts meanwhile
-    elif waiting.update(awaited=F("awaited") - 1, suspend_by=_wish(run)):
+    elif waiting.update(
+        awaited=F("awaited") - 1,
+        suspend_by=_wish(run, "suspend_by"),
+        suspend_because=_wish(run, "suspend_because"),
+        gather_due_at=_next_start(),
+        **count,
+    ):
         moved = Run.objects.filter(pk=run.parent_id, awaited=0).move({PAUSED}, PENDING, **on)
     else:  # it has ended, or goes on already
         moved = 0
     return [(run.parent_id, DEFAULT_QUEUE)] if moved else []
 
 
-def _wish(run: Run) -> Coalesce:
-    """Who wants a run that ends now, or its parent, to stop at the next step boundary: that is the
-    parent's.
+def _wish(run: Run, column: str) -> Case:
+    """Who wants a run that ends now, or its parent, to stop at the next step boundary, and why:
+    that is the parent's.
     """
-    return Coalesce(
-        NullIf(F("suspend_by"), Value("")),
-        Subquery(Run.objects.filter(pk=run.pk).values("suspend_by")),
-    )
+    own = Subquery(Run.objects.filter(pk=run.pk).values(column))
+    return Case(When(suspend_by="", then=own), default=F(column))
+
+
+def _next_start() -> Case:
+    """When the next child run may start of a run of which one has ended."""
+    at = Coalesce("gather_due_at", clock.FromNow())
+    return Case(When(gather_queued__gt=0, then=at), default=None, output_field=DateTimeField())
+
+
+def show_progress(run: Run) -> None:
+    """Tell those who watch a run how many of its child runs have ended, once the open transaction
+    commits.
+    """
+    now = {"run_id": run.shown_id, "progress": run.progress_now}
+    live.side_hint_on_commit(run.thread_id, hints.PROGRESS, now)
 
 
 def note_on_parent(
@@ -108,11 +132,16 @@ def note_on_parent(
     """Tell those who watch the runs above.
 
     Call inside a transaction, after everything else: their threads are locked last, upwards.
-    `woken` are the runs that waited for this one alone (`tell_parent`).
+    `woken` are the runs that waited for this one alone (`tell_parent`). Of a run with more child
+    runs than TOLD the log does not say of each that it is complete.
     """
     at, name = run, run.child_name
     goes_on = {key for key, _ in woken}
     while at.parent is not None:
+        if level == "info" and not data and at.parent.gather_size > TOLD:
+            show_progress(at.parent)
+            if at.parent_id not in goes_on:
+                return
         more = {**data, "code": GATHERED} if at.parent_id in goes_on else data
         event = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **more)
         log.append(at.parent.thread_id, at.parent_id, [event])

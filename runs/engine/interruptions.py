@@ -24,6 +24,8 @@ AGENT_LOOPS = 500
 of its own.
 """
 LOOP_LIMIT = "loop_limit"
+LONGEST = 300
+"""Characters of a question."""
 
 
 def asks_before(run: Run, step: FrozenStep) -> bool:
@@ -58,8 +60,12 @@ def after(
 
 
 def suspended(step: FrozenStep, outcome: Go, *, by: str) -> CheckedAsk:
-    """The stop at a step boundary that a person wanted: no rule of the step's is about it."""
-    return questions.parse(_stop(step, outcome, question=f"Suspended by {by}", phase=SUSPENDED), {})
+    """The stop at a step boundary that a person wanted: no rule of the step's is about it. `by`
+    names them, with their reason.
+    """
+    question = f"Suspended by {by}"
+    question = question if len(question) <= LONGEST else f"{question[: LONGEST - 1]}…"
+    return questions.parse(_stop(step, outcome, question=question, phase=SUSPENDED), {})
 
 
 def _stop(step: FrozenStep, outcome: Go | Done | Sleep, *, question: str, phase: str) -> Ask:

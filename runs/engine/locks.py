@@ -16,7 +16,7 @@ from django.db.models.base import Model
 from checkpoints.models import Thread
 from checkpoints.store.prepared_queries import Prepared
 from runs.models import Pause, Run
-from runs.states import LIVE, PauseStatus
+from runs.states import PauseStatus
 
 
 def take(rows: QuerySet[Model], *order: str) -> None:
@@ -51,15 +51,16 @@ def above(run: Run) -> Iterator[Run]:
 
 
 def below(run: Run) -> list[Run]:
-    """Live runs under a run, level by level."""
+    """Live runs under a run, level by level: one that has ended has none, its children end with
+    it.
+    """
     level = _children.get(run.pk)
-    found = [child for child in level if child.status in LIVE]
+    found = level
     while level:
-        keys = [child.pk for child in level]
-        level = list(Run.objects.filter(parent__in=keys).order_by("pk"))
-        found += [child for child in level if child.status in LIVE]
+        level = list(Run.objects.live().filter(parent__in=level).order_by("pk"))
+        found = [*found, *level]
     return found
 
 
-_children = Prepared(lambda key: Run.objects.filter(parent=key).order_by("pk"), uuid.UUID)
+_children = Prepared(lambda key: Run.objects.live().filter(parent=key).order_by("pk"), uuid.UUID)
 """Prepared, since every cancellation asks, and mostly there are none."""

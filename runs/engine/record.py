@@ -104,7 +104,7 @@ def _whose(held: ClaimedRun) -> dict[str, Any]:
 class Suspended(Exception):
     """A person wants the run to stop at this step boundary; nothing was written.
 
-    `by` names them.
+    `by` names them, with their reason.
     """
 
     def __init__(self, by: str) -> None:
@@ -409,6 +409,7 @@ def _end(
     held.progress.wake_later(
         ending.undisturbed(lambda: _end_in_family(held, fields, facts, checkpoint, words))
     )
+    held.progress.end()
     return None
 
 
@@ -454,8 +455,8 @@ def _write_unless_suspended(
     fence = commit.Fence(epoch=held.epoch, unless_suspended=True)
     if not commit.write(held.run, fence, fields, facts, checkpoint):
         held_run = Run.objects.held(held.run.pk, held.epoch)
-        by = held_run.values_list("suspend_by", flat=True).first()
-        raise Suspended(by) if by else lost(held)
+        wish = held_run.values_list("suspend_by", "suspend_because").first()
+        raise Suspended(": ".join(filter(None, wish))) if wish and wish[0] else lost(held)
 
 
 def write(

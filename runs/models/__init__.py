@@ -3,12 +3,11 @@ in line; schedules.
 """
 
 from runs.models.artifacts import Artifact
-from runs.models.clocks import HostClock
 from runs.models.credentials import Credential
 from runs.models.failures import StepTraceback
-from runs.models.heartbeats import Heartbeat, HeartbeatKind
+from runs.models.heartbeats import Heartbeat, HeartbeatKind, HostClock
 from runs.models.pauses import Panel, PanelMember, Pause, PauseQuerySet
-from runs.models.places import Place, WorkLimit
+from runs.models.places import Beginning, Place, WorkLimit
 from runs.models.queued_messages import QueuedTurn
 from runs.models.runs import Run, RunQuerySet, WorkOrder
 from runs.models.schedules import Occurrence, Schedule
@@ -30,6 +29,7 @@ from runs.models.uploads import Upload
 __all__ = [
     "OWN_REDUCERS",
     "Artifact",
+    "Beginning",
     "Credential",
     "Definition",
     "ForgeKind",

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.models import Thread
+from checkpoints.text import media
 
 
 class ArtifactDropped(Exception):
@@ -96,3 +97,13 @@ class Artifact(ids.HasShownId, models.Model):
         key = self.run_id or self.imported_run
         assert key is not None  # artifact_of_one_run
         return key
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether its page gives a picture to look at, with `?preview`."""
+        return self.dropped_at is None and self.media in media.PICTURES
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it is a file whose page gives its text, with `?text`."""
+        return self.dropped_at is None and self.media in media.TEXTS

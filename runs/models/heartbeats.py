@@ -1,7 +1,10 @@
-"""What workers, beats and web servers say of themselves, as long as they live."""
+"""What workers, beats and web servers say of themselves, as long as they live, and what is known
+of the clocks of their hosts.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import ClassVar
 
 from django.conf import settings
@@ -19,6 +22,8 @@ LASTS = 100.0
 LOOKS = 4
 """Looks of beat's that may be missing before it counts as silent."""
 AT_LEAST, TIMES = 60.0, 12
+SET_RIGHT = dt.timedelta(minutes=10)
+"""How long a host's clock counts as it was found: one that works says it again long before."""
 
 
 def silence() -> float:
@@ -71,3 +76,31 @@ class Heartbeat(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class HostClockQuerySet(models.QuerySet["HostClock"]):
+    def now(self, *, now: dt.datetime) -> HostClockQuerySet:
+        return self.filter(seen_at__gt=now - SET_RIGHT)
+
+
+class HostClock(models.Model):
+    """A host whose clock is off, as its worker found lately.
+
+    Nothing is decided by it: people are to set the clock.
+    """
+
+    host = models.CharField(primary_key=True, max_length=120)
+    ahead = models.FloatField(
+        help_text="Seconds ahead of the database's clock; below 0 it is behind."
+    )
+    seen_at = models.DateTimeField()
+
+    # the manager that Django makes of it
+    objects: ClassVar[HostClockQuerySet] = HostClockQuerySet.as_manager()  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return self.host
+
+    @property
+    def off_by(self) -> str:
+        return f"{abs(self.ahead):.1f} s {'ahead' if self.ahead > 0 else 'behind'}"

@@ -6,8 +6,14 @@ from django.db import models
 from django.db.models import F, Q
 
 from checkpoints.database import clock
+from checkpoints.models import JsonTextField
 from runs.models.runs import Run
 from runs.states import RunStatus
+
+
+class WorkLimitQuerySet(models.QuerySet["WorkLimit"]):
+    def acting(self) -> WorkLimitQuerySet:
+        return self.filter(off=False)
 
 
 class WorkLimit(models.Model):
@@ -36,6 +42,26 @@ class WorkLimit(models.Model):
         default=0, help_text="Of runs that wait for the same places higher ones go first."
     )
 
+    rate = models.CharField(
+        max_length=20,
+        blank=True,
+        db_default="",
+        help_text="How many may begin in a time, 60/min; empty: any number.",
+    )
+    declared = JsonTextField(
+        null=True,
+        default=None,
+        editable=False,
+        help_text="Where the code declares it: what it says there, and the place.",
+    )
+    off = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Somebody took it away, though the code declares it.",
+    )
+
+    objects = WorkLimitQuerySet.as_manager()
+
     class Meta:
         verbose_name = "limit of work at once"
         verbose_name_plural = "limits of work at once"
@@ -47,6 +73,19 @@ class WorkLimit(models.Model):
 
     def __str__(self) -> str:
         return " ".join(filter(None, [self.name or self.template, self.pointer]))
+
+
+class Beginning(models.Model):
+    """A run that began under a limit with a rate. Older ones than the rate's time are dropped."""
+
+    key = models.CharField(max_length=100, help_text="As of places.")
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["key", "-at"], name="beginning_by_key")]
+
+    def __str__(self) -> str:
+        return self.key
 
 
 class PlaceQuerySet(models.QuerySet["Place"]):

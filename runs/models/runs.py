@@ -24,16 +24,15 @@ from checkpoints.models.fields import MadeAtField, SealedTextField
 from checkpoints.text import invisible
 from runs import states
 from runs.models.frequency import Frequency
+from runs.models.gathers import GathersChildren
 from runs.models.priority import bounded, priority_field
-from runs.models.templates import (
-    Definition,
-    Repository,
-    Template,
-)
+from runs.models.templates import Definition, Repository, Template
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
 Person = AbstractBaseUser | AnonymousUser
+END_UNTOLD = Q(end_told=False, status__in=sorted(states.ENDED), parent=None, imported_at=None)
+END_UNTOLD &= Q(work_order__isnull=False)
 
 
 class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
@@ -267,12 +266,20 @@ class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: Person) -> RunQuerySet:
         return self.filter(thread__in=Thread.objects.visible_to(user))
 
+    def ends_untold(self) -> RunQuerySet:
+        """Runs of orders that ended, of which nobody has been planned to be told."""
+        return self.filter(END_UNTOLD)
+
+    def gathers_due(self, *, now: dt.datetime | clock.FromNow) -> RunQuerySet:
+        """Runs of which more child runs may be started."""
+        return self.filter(status=RunStatus.PAUSED, gather_due_at__lte=now)
+
     def overdue(self, *, before: dt.datetime | clock.FromNow) -> RunQuerySet:
         """Runs that should have been picked up before then: their message was lost."""
         return self.filter(status=RunStatus.PENDING, due_at__lt=before)
 
 
-class Run(ids.HasShownId, models.Model):
+class Run(ids.HasShownId, GathersChildren):
     """One attempt to carry a thread from its latest checkpoint to an end."""
 
     PREFIX = "run"
@@ -299,10 +306,6 @@ class Run(ids.HasShownId, models.Model):
         default=False, help_text="Its parent goes on without it where it fails."
     )
     depth = models.PositiveSmallIntegerField(default=0, help_text="How many parents are above it.")
-    awaited = models.PositiveIntegerField(
-        default=0,
-        help_text="Child runs that it waits for; 0 where it waits for a person or not at all.",
-    )
     queue = models.CharField(
         max_length=40,
         default=sequence.DEFAULT_QUEUE,
@@ -342,6 +345,14 @@ class Run(ids.HasShownId, models.Model):
     )
     suspend_by = models.CharField(
         max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary."
+    )
+    suspend_because = SealedTextField(
+        default="", db_default="", blank=True, help_text="Why, where `suspend_by` names somebody."
+    )
+    end_told = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether those who are told of an order's end were planned to be told of it.",
     )
     held_because = models.TextField(
         blank=True,
@@ -434,18 +445,22 @@ class Run(ids.HasShownId, models.Model):
                 condition=Q(status=RunStatus.RUNNING),
                 name="run_running_by_lease",
             ),
-            # a thread's attempts, newest first
-            models.Index(fields=["thread", "-id"], name="run_by_thread"),
+            # sweep: child runs that may be started
+            models.Index(
+                fields=["gather_due_at"],
+                condition=Q(gather_due_at__isnull=False),
+                name="run_by_gather_due",
+            ),
+            models.Index(fields=["thread", "-id"], name="run_by_thread"),  # newest first
             models.Index(
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
             # whose turn it is: whose work has begun lately
             models.Index(
-                fields=["-started_at"],
-                condition=Q(started_at__isnull=False),
-                name="run_by_start",
+                fields=["-started_at"], condition=Q(started_at__isnull=False), name="run_by_start"
             ),
         ]
+        indexes += [models.Index(fields=["id"], condition=END_UNTOLD, name="run_end_untold")]
         permissions = [("step_around_review", "Can bypass a review")]
 
     def __str__(self) -> str:
@@ -458,10 +473,12 @@ class Run(ids.HasShownId, models.Model):
 
     @property
     def progress_now(self) -> Mapping[str, Any] | None:
-        """How far its step says it is: done, of (None where nobody knows) and unit; None where it
-        says nothing.
+        """How far its step says it is, or how many of its child runs have ended: done, of (None
+        where nobody knows) and unit; None where it says nothing.
         """
         said: Mapping[str, Any] | None = self.progress
+        if self.awaited:
+            return self.gathering_now
         if not said or self.status != RunStatus.RUNNING or said["epoch"] != self.epoch:
             return None
         return {name: said[name] for name in ("done", "of", "unit")}

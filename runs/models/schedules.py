@@ -74,6 +74,12 @@ class Schedule(ids.HasShownId, models.Model):
         max_length=100, help_text="Minute, hour, day of the month, month, day of the week."
     )
     zone = models.CharField(max_length=64, default="UTC", help_text="IANA name, Europe/Berlin.")
+    until = models.CharField(
+        max_length=5,
+        blank=True,
+        db_default="",
+        help_text="The time in its zone, 12:00, after which an occurrence starts no more.",
+    )
     overlap = models.CharField(max_length=8, choices=Overlap, default=Overlap.SKIP)
     catch_up = models.CharField(max_length=8, choices=CatchUp, default=CatchUp.LATEST)
     catch_up_most = models.PositiveSmallIntegerField(
@@ -88,6 +94,12 @@ class Schedule(ids.HasShownId, models.Model):
     )
     next_at = models.DateTimeField(
         null=True, editable=False, help_text="When the sweep looks at it."
+    )
+    declared = SealedJsonField(
+        null=True,
+        default=None,
+        editable=False,
+        help_text="Where the code declares it: what it says there, and the place.",
     )
     version = models.PositiveIntegerField(
         default=1, editable=False, help_text="Counts changes by people."

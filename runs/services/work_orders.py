@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 
 from checkpoints.database.people import User
@@ -30,6 +30,7 @@ from runs.models import Definition, Repository, Run, Template, WorkOrder
 from runs.models.priority import HIGHEST, LOWEST, NORMAL
 from runs.services import uploads
 from runs.states import (
+    PAUSED,
     PENDING,
     RUNNING,
     RunEnded,
@@ -353,25 +354,27 @@ def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
     return Repository.objects.get(pk=repository_id)
 
 
-def suspend(order_id: uuid.UUID, *, by: User) -> None:
+def suspend(order_id: uuid.UUID, *, by: User, reason: str = "") -> None:
     """Ask what works for an order, or waits for a worker, to stop at its next step boundary.
 
     Raises RunEnded where nothing does.
     """
-    _suspend(Run.objects.filter(work_order=order_id), by, "This work order")
+    _suspend(Run.objects.filter(work_order=order_id), by, reason, "This work order")
 
 
-def suspend_run(run: Run, *, by: User) -> None:
+def suspend_run(run: Run, *, by: User, reason: str = "") -> None:
     """As `suspend`, of a run and its child runs."""
     family = level = [run.pk]
     while level := list(Run.objects.live().filter(parent__in=level).values_list("pk", flat=True)):
         family = [*family, *level]
-    _suspend(Run.objects.filter(pk__in=family), by, "This run")
+    _suspend(Run.objects.filter(pk__in=family), by, reason, "This run")
 
 
-def _suspend(wanted: QuerySet[Run], by: User, what: str) -> None:
+def _suspend(wanted: QuerySet[Run], by: User, reason: str, what: str) -> None:
     name = by.get_full_name() or by.get_username()
-    if not wanted.filter(status__in=[PENDING, RUNNING]).update(suspend_by=name[:150]):
+    wish = {"suspend_by": name[:150], "suspend_because": " ".join(reason.split())}
+    works = Q(status__in=[PENDING, RUNNING]) | Q(status=PAUSED, gather_queued__gt=0)
+    if not wanted.filter(works).update(**wish):
         raise RunEnded(
             gettext("%(what)s does not work at the moment, so there is nothing to suspend.")
             % {"what": what}

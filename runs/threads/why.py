@@ -126,7 +126,8 @@ def _losses(run: Run) -> list[str]:
 def _suspending(run: Run) -> list[str]:
     if not run.suspend_by:
         return []
-    return [gettext("It stops after this step, as %(who)s asked.") % {"who": run.suspend_by}]
+    who = ": ".join(filter(None, [run.suspend_by, run.suspend_because]))
+    return [gettext("It stops after this step, as %(who)s asked.") % {"who": who}]
 
 
 def _pending(run: Run, now: dt.datetime) -> Reason:
@@ -386,12 +387,10 @@ def _asking(pause: Pause) -> Code:
 
 
 def _gathering(run: Run) -> Reason:
-    children = list(
-        Run.objects.filter(parent=run).order_by("pk").only("status", "child_name", "error")
-    )
-    ended = sum(child.status in ENDED for child in children)
-    counts = {"ended": ended, "all": len(children)}
-    if ended == len(children):
+    below = Run.objects.filter(parent=run)
+    total = run.gather_size or below.count()
+    counts = {"ended": total - run.awaited, "all": total}
+    if not run.gather_queued and not below.live().exists():
         return Reason(
             code=Code.STUCK,
             words=gettext("It waits for child runs, and all %(all)s of them have ended.") % counts,
@@ -400,16 +399,22 @@ def _gathering(run: Run) -> Reason:
                 "Report it with what manage.py invariants says. Cancel the run to give it up."
             ),
         )
-    failed = [child for child in children if child.status in ENDED - {COMPLETED}]
+    failed = below.filter(status__in=sorted(ENDED - {COMPLETED})).order_by("pk")
+    queued = gettext("%(queued)s of them begin when others have ended.")
     return Reason(
         code=Code.CHILDREN,
         words=gettext("%(ended)s of its %(all)s child runs have ended.") % counts,
         run=run,
         details=[
-            gettext("%(child)s did not complete: %(error)s")
-            % {"child": child.child_name, "error": first_line(child.error)}
-            for child in failed[:LIMITS]
+            *([queued % {"queued": run.gather_queued}] if run.gather_queued else []),
+            *(
+                gettext("%(child)s did not complete: %(error)s")
+                % {"child": child.child_name, "error": first_line(child.error)}
+                for child in failed.only("child_name", "error")[:LIMITS]
+            ),
         ],
+        until=run.gather_due_at,
+        then=gettext("the next child run begins.") if run.gather_due_at else "",
         advice=gettext("It holds no worker meanwhile, and goes on when the last of them ends."),
     )
 

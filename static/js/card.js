@@ -65,13 +65,22 @@ export function mount(root) {
 
 const MOST = 0.6; // of the window; a higher bar stays where it stands
 /** What is scrolled to comes to lie above the bar, which stays at the bottom of the window. */
-const makeRoom = new ResizeObserver(([entry]) => {
-  const target = /** @type {HTMLElement} */ (entry.target);
-  if (!target.isConnected) return;
+const makeRoom = new ResizeObserver((entries) => {
+  for (const { target } of entries) { if (target.isConnected) fit(/** @type {HTMLElement} */ (target)); else makeRoom.unobserve(target); }
+});
+
+function fit(target) {
   document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
   const { classList } = target.parentElement, before = classList.contains("tall"), inside = document.activeElement;
   if (classList.toggle("tall", target.offsetHeight > innerHeight * MOST) !== before && target.contains(inside)) inside.scrollIntoView({ block: "center" });
-});
+}
+
+const SETTLES = 600; // longer than a double click, and than a hand that is on its way
+/** What came in the place of something else takes no click at once: that was meant for what stood there before. */
+export function settle(ground) {
+  ground.classList.add("settling");
+  setTimeout(() => ground.classList.remove("settling"), SETTLES);
+}
 
 /** How many lines one text has that the other has not, as `hitl.views.cards.typed` counts them. */
 function changedLines(before, after) {
@@ -177,7 +186,7 @@ function mountRevision(button, textarea) {
 async function send(event) {
   event.preventDefault();
   const form = event.currentTarget; // form.action would be the button of that name
-  const article = form.closest("[data-pause]") ?? document.body, { pause } = article.dataset;
+  const article = form.closest("[data-pause]") ?? document.body, { pause } = article.dataset, beside = article.closest("[data-pane]") !== null;
   if (article.matches("[aria-busy=true]")) return;
   const submitter = event.submitter ?? form.querySelector("button");
   const data = new FormData(form, submitter); // before anything is disabled
@@ -205,7 +214,7 @@ async function send(event) {
     decided = answered && response.ok && response.redirected && form.matches("#answer, .sure, [data-confirm] form"); // a claim takes no words
     if (decided) words.dropDraft(pause);
     if (decided) form.dispatchEvent(new Event("taken", { bubbles: true }));
-    if (decided) document.dispatchEvent(new CustomEvent("decided", { detail: { pause, html } }));
+    if (decided) document.dispatchEvent(new CustomEvent("decided", { detail: { pause, html, beside } }));
   } catch { /* told below */ } finally {
     const found = decided ? unsaid : swapped;
     swapped = null;
@@ -285,14 +294,14 @@ document.addEventListener("click", (event) => {
 });
 
 /** Press a button of the card, where it is there. */
-const press = (name, how) => {
+const press = (name, how, closed = "[inert]") => {
   const button = find(name);
-  if (!button || button.disabled || button.closest("[inert]")) return false; // another question is being opened beside the inbox
+  if (!button || button.disabled || button.closest(closed) || !button.checkVisibility()) return false; // or another question is being opened beside the inbox
   how(button);
 };
 
 bind({
-  A: () => press("approve", (button) => pressSoon(button, "A")),
+  A: () => press("approve", (button) => pressSoon(button, "A"), "[inert]:not(.held)"), // by the time that it is sent, it is known whether it is asked still
   R: () => press("revise", (button) => button.click()),
   X: () => press("cancel", (button) => button.click()),
 });

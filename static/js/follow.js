@@ -54,6 +54,7 @@ export function show(fresh) {
     if (atEnd) scroller.scrollTop = scroller.scrollHeight;
     card.mount(next);
     if (isCard) {
+      card.settle(next);
       presence.stir();
       const heading = next.querySelector("h2");
       if (!heading) continue;
@@ -120,16 +121,33 @@ async function refresh() {
     const { version } = root.dataset; // of a page with a question: it is told what changed since
     const response = await fetch(url, { credentials: "same-origin", cache: "no-store", headers: version ? { "If-None-Match": `"${version}"` } : {} });
     if (response.ok && version !== root?.dataset.version) refreshSoon(); // an answer of one's own showed more
-    else if (response.ok) {
-      const fresh = read(await response.text());
+    else if (response.status === 304 && page === root) close(false);
+    else if (response.ok || [403, 404].includes(response.status)) {
+      const fresh = response.ok ? read(await response.text()) : null;
       if (page !== root) return;
-      if (fresh) show(fresh);
+      close(!fresh);
+      if (fresh && !isOlder(fresh)) show(fresh);
       if (fresh && !brought && Number(fresh.dataset.seq) < stream?.cursor) refreshSoon(); // others were shown it a moment before
     }
   } catch { /* the connection's state says it; the next event or poll tries again */ } finally {
     fetching = false;
     if (again) { again = false; refreshSoon(); }
   }
+}
+
+/** Whether a page was made before the one that is shown: a request may overtake another. */
+const isOlder = (fresh) => Number(fresh.dataset.seq) < Number(root.dataset.seq);
+
+/** What a person may no longer see, or asks for without being logged in, is not answered here. What was typed can still be copied. */
+function close(lost) {
+  const bar = root.querySelector(".answering");
+  if (bar) bar.inert = lost;
+  root.querySelector("[data-closed]")?.remove();
+  if (!lost) return;
+  const told = Object.assign(document.createElement("p"), { className: "notice error", textContent: gettext("Nothing can be answered here any more: you are logged out, or this is no longer yours to see. What you typed is still here to be copied.") });
+  told.dataset.closed = "";
+  root.querySelector('[data-live="card"]').before(told);
+  announce(told.textContent);
 }
 
 export const read = (html) => new DOMParser().parseFromString(html, "text/html").querySelector("[data-page]");
@@ -171,7 +189,7 @@ function onWork(html) {
   if (html === "") return;
   const fresh = html === null ? null : read(html);
   if (!fresh || root.querySelector("[data-pause]")) { refreshSoon(); return; }
-  if (Number(fresh.dataset.seq) < Number(root.dataset.seq)) return; // an answer of one's own showed more
+  if (isOlder(fresh)) return; // an answer of one's own showed more
   for (const field of fresh.querySelectorAll("[name=csrfmiddlewaretoken]")) field.value = csrf();
   show(fresh);
 }
@@ -219,7 +237,7 @@ const csrf = () => document.querySelector("[name=csrfmiddlewaretoken]")?.value ?
 function start() {
   if (root.dataset.terminal === "true") return;
   const { thread, seq } = root.dataset;
-  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onPresence: presence.stir, onProgress, onWork: root.dataset.order ? onWork : undefined });
+  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onClosed: refreshSoon, onPresence: presence.stir, onProgress, onWork: root.dataset.order ? onWork : undefined });
   presence.start(stream);
 }
 
@@ -232,7 +250,8 @@ function showAnswer(html, submitter) {
   if (!fresh) return false;
   root.querySelector("[data-problem]")?.remove();
   const problem = fresh.querySelector("[data-problem]");
-  show(fresh);
+  if (isOlder(fresh)) refreshSoon();
+  if (problem || !isOlder(fresh)) show(fresh);
   const ground = root.querySelector('[data-live="card"]');
   if (problem) ground.before(problem);
   const line = tellNotices(html);

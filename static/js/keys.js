@@ -93,6 +93,7 @@ export function pressSoon(button, key) {
   document.querySelector("[data-will]").append(line);
   const timer = setTimeout(() => {
     if (!isAsItWas(button) || isOpen() || Date.now() - began > 2 * WAIT) { takeBack([button], CHANGED); return; } // or the machine slept
+    if (button.closest("[inert]")) { takeBack([button], UNKNOWN); return; }
     forget(button).line.remove();
     button.click();
   }, WAIT);
@@ -102,6 +103,7 @@ export function pressSoon(button, key) {
 }
 
 const CHANGED = gettext("Not sent: what was asked has changed. Look at it again.");
+const UNKNOWN = gettext("Not sent: the server has not said yet whether this is still asked. Try again.");
 const isAsItWas = (button) => button.isConnected && !button.disabled;
 const changes = new MutationObserver(() => takeBack([...waiting.keys()].filter((button) => !isAsItWas(button)), CHANGED));
 

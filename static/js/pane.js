@@ -4,6 +4,7 @@
  */
 
 import * as follow from "./follow.js";
+import { settle } from "./card.js";
 import { gettext } from "./language.js";
 import { announce } from "./page.js";
 import { isGone, move } from "./rows.js";
@@ -17,6 +18,7 @@ const pane = document.querySelector("[data-pane]"), place = pane?.querySelector(
 const known = new Map();
 /** @type {Map<string, Promise<unknown>>} Pages that are on their way before somebody asks for them. */
 const coming = new Map();
+const nothing = [...place?.childNodes ?? []];
 let open = "", asked = 0, movedAt = -QUICK, step = 1;
 
 const isOn = () => pane !== null && WIDE.matches;
@@ -30,23 +32,31 @@ function mark() {
   rowOf(open)?.setAttribute("aria-current", "true");
 }
 
-/** A page as the server has it now: as it is held, where that is the version still. */
-async function fetchPage(address) {
-  await coming.get(address);
-  const url = new URL(address), held = known.get(address);
+/** A page as the server has it now, or what changed of the one that is held: neither, where that is the version still. */
+async function fetchPage(address, held = known.get(address)) {
+  const url = new URL(address);
   url.searchParams.set("live", "");
   const response = await fetch(url, { credentials: "same-origin", cache: "no-store", headers: held ? { "If-None-Match": `"${held.version}"` } : {} });
-  if (response.status === 304) return { root: follow.read(held.html) };
+  if (response.status === 304) return {};
   const html = response.ok ? await response.text() : "", root = follow.read(html);
   if (!root) throw new Error(response.statusText);
-  if (held && !root.querySelector("header")) return { root: follow.read(held.html), news: root };
+  if (held && !root.querySelector("header")) return { news: root };
   known.delete(address);
   if (root.dataset.version) known.set(address, { html, version: root.dataset.version });
   if (known.size > KEPT) known.delete(known.keys().next().value);
   return { root };
 }
 
-/** Open the question of a row; `reads` gives it the focus. */
+/** Show a page, which nobody can answer while the place is inert. */
+function draw(root) {
+  place.replaceChildren(root);
+  place.classList.add("held");
+  pane.scrollTop = 0;
+  tell(/** @type {any} */ (place));
+  return root;
+}
+
+/** Open the question of a row: at once as it is held, to be answered once the server has said that it is so still. `reads` gives it the focus. */
 async function show(row, reads = false) {
   if (isSending()) { announce(gettext("Your answer is being sent; the next question can be opened then.")); return false; }
   const id = row.dataset.row, mine = ++asked, since = performance.now() - movedAt, wasInside = place.contains(document.activeElement);
@@ -55,25 +65,28 @@ async function show(row, reads = false) {
   open = id;
   mark();
   remember();
-  place.inert = true; // no key and no click answers the question before
-  follow.leave(); // what comes of it is said of its row
+  place.inert = true; // no key and no click answers what stands there
+  follow.leave(); // what comes of the question before is said of its row
   if (wasInside) pane.focus({ preventScroll: true });
   pane.setAttribute("aria-busy", "true");
-  pane.querySelector("[data-whole]").href = addressOf(row);
+  place.classList.remove("held");
+  const address = addressOf(row), drawHeld = () => { held = known.get(address); return held && draw(follow.read(held.html)); };
+  pane.querySelector("[data-whole]").href = address;
+  let held, found = null, root = drawHeld();
   if (since < QUICK) await new Promise((resolve) => setTimeout(resolve, QUICK));
+  if (mine === asked && !root) { await coming.get(address); root = mine === asked ? drawHeld() : null; }
   if (mine !== asked) return false;
-  let found = null;
-  try { found = await fetchPage(addressOf(row)); } catch { /* told below */ }
+  try { found = await fetchPage(address, held); } catch { /* told below */ }
   if (mine !== asked) return false;
+  if (found?.root) root = draw(found.root);
+  if (!found) draw(lost());
   pane.removeAttribute("aria-busy");
+  place.classList.remove("held");
   place.inert = false;
-  place.replaceChildren(found?.root ?? lost());
-  pane.dataset.shows = found ? id : "";
-  pane.scrollTop = 0;
   if (!found) { announce(place.textContent); return false; }
-  follow.open(found.root, { whole: false });
+  follow.open(root, { whole: false });
+  settle(root);
   if (found.news) follow.show(found.news);
-  tell(/** @type {any} */ (place));
   if (reads) read();
   compare(id);
   fetchSoon();
@@ -102,15 +115,35 @@ function remember() {
   history.replaceState({ ...history.state, open }, "");
 }
 
-/** Ask for the question that is likely next, while this one is read. */
+/** Ask for the questions on both sides while this one is read, first for the one that is likely next. */
 function fetchSoon() {
   const rows = [...document.querySelectorAll("[data-row]")], waiting = rows.filter((row) => row.dataset.row === open || !isGone(row));
-  const next = waiting[waiting.findIndex((row) => row.dataset.row === open) + step];
-  if (!next || known.has(addressOf(next)) || !next.querySelector(".main-link").pathname.startsWith("/work-orders/")) return;
-  const mine = asked, address = addressOf(next);
-  setTimeout(() => {
-    if (mine === asked && !coming.has(address)) coming.set(address, fetchPage(address).catch(() => {}).finally(() => coming.delete(address)));
+  const at = waiting.findIndex((row) => row.dataset.row === open), mine = asked;
+  const near = [waiting[at + step], waiting[at - step]].filter((row) => row?.querySelector(".main-link").pathname.startsWith("/work-orders/")).map(addressOf);
+  setTimeout(async () => {
+    for (const address of near) {
+      if (mine !== asked) return;
+      if (!known.has(address) && !coming.has(address)) coming.set(address, fetchPage(address).catch(() => {}).finally(() => coming.delete(address)));
+      await coming.get(address);
+    }
   }, QUICK);
+}
+
+/** On a window that is narrow by now a question is a page of its own: none is followed, and answered by a key, that nobody sees. Where it widens again, the question is back. */
+function fit() {
+  const row = rowOf(open || history.state?.open || "");
+  if (isOn()) { if (row && !open) show(row); return; }
+  if (!open) return;
+  if (isSending()) { setTimeout(fit, QUICK); return; }
+  const wasInside = pane.contains(document.activeElement);
+  follow.leave();
+  place.replaceChildren(...nothing);
+  pane.removeAttribute("aria-busy");
+  [open, asked, place.inert] = ["", asked + 1, false];
+  mark();
+  if (!wasInside || !row) return;
+  row.querySelector(".main-link").focus();
+  announce(gettext("The window is narrow now: open the question from its row. What you typed is kept."));
 }
 
 /** To the question before or after, without an answer; at the end of the page to where the list goes on. */
@@ -124,11 +157,11 @@ function go(by) {
 
 /** After an answer: what came of it stands above the next question, with the way to it and back. */
 function goOn(id) {
-  if (!isOn() || id !== open) return;
+  if (!isOn()) return;
   const [line] = pane.querySelectorAll("[data-notices] .notice"), undo = place.querySelector("[data-undo] form");
   const still = place.querySelector(`[data-pause="${CSS.escape(id)}"] [data-approve]:enabled`);
   if (still || place.querySelector("[data-unsent]:not([hidden])")) return; // another vote of one's own is asked, or words are left
-  const rows = [...document.querySelectorAll("[data-row]")], at = rows.findIndex((row) => row.dataset.row === id);
+  const rows = [...document.querySelectorAll("[data-row]")], at = rows.indexOf(rowOf(open)); // which is that of an earlier revision, where the question came anew
   const next = [...rows.slice(at + 1), ...rows.slice(0, Math.max(at, 0)).reverse()].find((row) => !isGone(row));
   const link = Object.assign(document.createElement("a"), { href: pane.querySelector("[data-whole]").href, textContent: gettext("Look at it") });
   if (next) line?.append(" ", link, ...(undo ? [undo.cloneNode(true)] : []));
@@ -154,7 +187,8 @@ if (pane) {
     step = rows.indexOf(row) < rows.indexOf(rowOf(open)) ? -1 : 1;
     show(row, detail);
   });
-  document.addEventListener("decided", ({ detail }) => setTimeout(() => goOn(detail.pause)));
+  document.addEventListener("decided", ({ detail: { pause, beside } }) => beside && setTimeout(() => goOn(pause)));
+  WIDE.addEventListener("change", fit);
   document.addEventListener("listed", mark);
   for (const [name, by] of /** @type {[string, number][]} */ ([["previous", -1], ["next", 1]])) pane.querySelector(`[data-${name}]`).addEventListener("click", () => go(by));
   addEventListener("hashchange", remember); // a link within the question

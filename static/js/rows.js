@@ -10,7 +10,7 @@ const all = () => [...document.querySelectorAll("[data-row]")];
 /** The row where the focus is, else the one whose question is open beside the list. */
 const current = () => /** @type {any} */ (document.activeElement)?.closest("[data-row]") ?? document.querySelector("[data-row][aria-current]");
 const isInPane = () => document.activeElement?.closest("[data-pane]") !== null;
-const cardOf = (row) => row && document.querySelector(`[data-pane] [data-pause="${CSS.escape(row.dataset.row)}"]`);
+const cardOf = (row) => row && document.querySelector(`[data-place]:is(.held, :not([inert])) [data-pause="${CSS.escape(row.dataset.row)}"]`);
 const boxOf = (row) => row?.querySelector('input[type="checkbox"]:enabled');
 const boxes = () => all().map(boxOf).filter(Boolean);
 const linkOf = (row) => row.querySelector(".main-link");

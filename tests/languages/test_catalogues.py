@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po
+from django.template import engines
+from django.utils import translation
 
 from tests.languages import catalogues, extraction
 from tests.languages.extraction import Text
@@ -53,6 +55,24 @@ def test_what_is_missing_from_a_catalogue_is_named(tmp_path):
 )
 def test_texts_of_templates_are_found_as_django_looks_them_up(source, texts):
     assert list(extraction.texts_of(source)) == [Text(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["'Approve'", "'Approve' as x", "'50 % <b>'", "'Approve'|upper", "v", "_('Approve')",
+     "'Approve' noop", "'deadline' context 'model'", "''"],
+)  # fmt: skip
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_words_of_templates_are_said_as_django_says_them(language, inside):
+    """Our tag, which all templates have, beside Django's, which a template may ask for."""
+    engine = engines["django"]
+    source = f"{{% translate {inside} %}} {{{{ x }}}}"
+    with translation.override(language):
+        ours, theirs = (
+            engine.from_string(f"{before}{source}").render({"v": "Approve"})
+            for before in ("", "{% load i18n %}")
+        )
+    assert ours == theirs
 
 
 def test_catalogues_can_be_read_by_gettext_without_any_program_of_the_machine(tmp_path):

@@ -47,6 +47,8 @@ class Address:
     """How who sees it may be refused all the same: an answer is taken back by who gave it."""
     remembers: bool = False
     """Its page keeps in the session what its form is about, such as a secret that is shown."""
+    also: str = ""
+    """A right whose holders may too, without seeing it."""
     unwell: bool = False
     """503 is one of its answers."""
     done: str = ""
@@ -116,7 +118,7 @@ ADDRESSES: dict[str, Address] = {
     f"work-orders/{ORDER}/picture": own("GET"),
     f"work-orders/{ORDER}/why": own("GET"),
     f"work-orders/{ORDER}/cancel": own("GET POST", done="paused"),
-    f"work-orders/{ORDER}/suspend": own("POST", done="running"),
+    f"work-orders/{ORDER}/suspend": own("GET POST", done="running"),
     f"work-orders/{ORDER}/retry": own("POST", done="failed"),
     f"work-orders/{ORDER}/again": own("POST", done="failed"),
     f"work-orders/{ORDER}/priority": own("GET POST", body=LOWER, refused="403"),
@@ -209,7 +211,7 @@ ADDRESSES: dict[str, Address] = {
     f"threads/{THREAD}/edit": own("POST", body={"message": "msg_x", "text": "Anew"}),
     f"threads/{THREAD}/busy": own("POST", body={"when_busy": "queue"}, done="talking"),
     f"threads/{THREAD}/queue/{TURN}/withdraw": own("POST"),
-    f"threads/{THREAD}/suspend": own("POST"),
+    f"threads/{THREAD}/suspend": own("GET POST"),
     f"threads/{THREAD}/cancel": own("GET POST", done="talking"),
     f"threads/{THREAD}/history": own("GET"),
     f"threads/{THREAD}/log": own("GET"),
@@ -286,7 +288,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}work-orders/{ORDER}/erasure": operator(
         "checkpoints.erase_thread", "GET POST", whole=True
     ),
-    f"{API}work-orders/{ORDER}/suspend": own("POST", done="running"),
+    f"{API}work-orders/{ORDER}/suspend": own("POST", done="running", also="runs.change_run"),
     f"{API}templates/workflows": login("GET"),
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
     f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
@@ -366,7 +368,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}runs/{RUN}/input": own("POST", body={"content": "APPROVE"}, done="paused"),
     f"{API}runs/{RUN}/resume": own("POST", done="talking"),
     f"{API}runs/{RUN}/cancel": own("POST", done="paused"),
-    f"{API}runs/{RUN}/suspend": own("POST", done="running"),
+    f"{API}runs/{RUN}/suspend": own("POST", done="running", also="runs.change_run"),
     f"{API}checkpoints/{CHECKPOINT}": own("GET"),
     f"{API}checkpoints/{CHECKPOINT}/diff": own("GET"),
     f"{API}checkpoints/{CHECKPOINT}/events": own("GET"),

@@ -88,7 +88,8 @@ def expected(
         return "taken"  # says what the address takes, of nothing in particular
     if method not in address.methods:
         return "405"
-    if address.who == "own" and not (role.sees and present):
+    may = role.sees or bool(address.also and user and user.has_perm(address.also))
+    if address.who == "own" and not (may and present):
         return "404"
     if address.who == "owner" and role.user != "ana":
         return "404"

@@ -27,7 +27,7 @@ interface ParentNode {
 
 /** What parts of a page tell one another. */
 interface DocumentEventMap {
-  decided: CustomEvent<{ pause: string; html: string }>;
+  decided: CustomEvent<{ pause: string; html: string; beside: boolean }>;
   reached: CustomEvent<boolean>;
 }
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal, cast
 
 from runs.agents import memory
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, Sleep, State
+from runs.workflows.base.feedback import FeedbackReader, Suggestion
 from runs.workflows.registry import step
 from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ask_about_calls, wait_for_event
@@ -51,11 +54,36 @@ def paper(state: State, context: Context) -> Outcome:
     )
 
 
+class Ticked(FeedbackReader):
+    """Feedback that is ticked."""
+
+    help = "Understood are “shorter” and “in French”."
+
+    def suggestions(self, state: Mapping[str, Any]) -> list[Suggestion]:
+        return [
+            Suggestion("shorter", "Make it shorter", "Length"),
+            Suggestion("in French", "Write it in French", "Language"),
+        ]
+
+
+@step("slow.ticked", feedback=Ticked())
+def ticked(state: State, context: Context) -> Outcome:
+    """A short text, with feedback to tick."""
+    return paper(state, context)
+
+
 @step("slow.calls")
 def calls(state: State, context: Context) -> Outcome:
-    """Two calls of tools, each to be decided, of which one may be edited."""
-    pay = Call(id="one", tool="pay", arguments={"to": "Ada", "sum": 7}, editable=["/sum"])
-    mail = Call(id="two", tool="mail", arguments={"to": "Ada"}, preview="To *Ada*.")
+    """Two calls of tools, each to be decided; one may be edited, and is of the risk that its config
+    says, the other may be answered in its place.
+    """
+    risk = cast(Literal["normal", "high"], context.config.get("risk", "normal"))
+    pay = Call(
+        id="one", tool="pay", arguments={"to": "Ada", "sum": 7}, editable=["/sum"], risk=risk
+    )
+    mail = Call(
+        id="two", tool="mail", arguments={"to": "Ada"}, preview="To *Ada*.", answerable=True
+    )
     return ask_about_calls(state, context, calls=[pay, mail]) or Done()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LINES, FILES = 3_000, 50
+LINES, FILES, FOLDERS = 3_000, 50, 7
 
 
 def part_of(path: str, lines: int) -> str:
@@ -21,4 +21,5 @@ def part_of(path: str, lines: int) -> str:
 
 def large_patch() -> str:
     each = LINES // FILES
-    return "".join(part_of(f"src/app{n % 7}/file{n}.py", each) for n in range(FILES))
+    paths = sorted(f"src/app{n % FOLDERS}/file{n}.py" for n in range(FILES))
+    return "".join(part_of(path, each) for path in paths)

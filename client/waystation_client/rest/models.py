@@ -304,6 +304,7 @@ class DefinitionsOut(TypedDict):
 class DeliveryOut(TypedDict):
     id: str
     pause_id: str | None
+    run_id: str | None
     occasion: OccasionEnum
     channel: ChannelEnum
     to: str
@@ -360,11 +361,12 @@ class EndpointChange(TypedDict):
 
 class EndpointIn(TypedDict):
     channel: ChannelEnum
-    target: str
+    target: NotRequired[str]
     name: NotRequired[str]
     scope: NotRequired[ScopeEnum]
     team: NotRequired[str]
     occasions: NotRequired[list[OccasionsEnum]]
+    templates: NotRequired[list[str]]
 
 
 class EndpointMade(TypedDict):
@@ -375,6 +377,7 @@ class EndpointMade(TypedDict):
     name: str
     whose: str
     occasions: list[str]
+    templates: list[str]
     enabled: bool
     why_disabled: str
     made_at: str
@@ -389,6 +392,7 @@ class EndpointOut(TypedDict):
     name: str
     whose: str
     occasions: list[str]
+    templates: list[str]
     enabled: bool
     why_disabled: str
     made_at: str
@@ -1400,6 +1404,10 @@ class Success(TypedDict):
     success: bool
 
 
+class SuspendIn(TypedDict):
+    reason: NotRequired[str]
+
+
 class TakeOverIn(TypedDict):
     version: int
 
@@ -1769,6 +1777,10 @@ OccasionEnum = Literal[
     "cancelled",
     "expired",
     "replied",
+    "order_completed",
+    "order_failed",
+    "order_cancelled",
+    "order_expired",
     "test",
     "account",
 ]
@@ -1783,6 +1795,10 @@ OccasionsEnum = Literal[
     "cancelled",
     "expired",
     "replied",
+    "order_completed",
+    "order_failed",
+    "order_cancelled",
+    "order_expired",
     "test",
 ]
 

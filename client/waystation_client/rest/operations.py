@@ -515,9 +515,9 @@ def resume_run(run_id: str, body: models.ResumeIn) -> Request[models.SaidOut]:
     return Request("POST", address("/api/v1/runs/{run_id}/resume", run_id), body=body)
 
 
-def suspend_run(run_id: str) -> Request[models.RunOut]:
+def suspend_run(run_id: str, body: models.SuspendIn) -> Request[models.RunOut]:
     """Stop a run at its next step boundary."""
-    return Request("POST", address("/api/v1/runs/{run_id}/suspend", run_id))
+    return Request("POST", address("/api/v1/runs/{run_id}/suspend", run_id), body=body)
 
 
 def get_run_why(run_id: str) -> Request[models.RunWhyOut]:
@@ -1044,9 +1044,9 @@ def retry_work_order(order_id: str) -> Request[models.WorkOrderOut]:
     return Request("POST", address("/api/v1/work-orders/{order_id}/retry", order_id))
 
 
-def suspend_work_order(order_id: str) -> Request[models.Success]:
+def suspend_work_order(order_id: str, body: models.SuspendIn) -> Request[models.Success]:
     """Stop at the next step boundary."""
-    return Request("POST", address("/api/v1/work-orders/{order_id}/suspend", order_id))
+    return Request("POST", address("/api/v1/work-orders/{order_id}/suspend", order_id), body=body)
 
 
 def get_work_order_time(order_id: str) -> Request[models.OrderTimeOut]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from checkpoints.models import Thread, WhenBusy
@@ -54,6 +54,8 @@ MODES = frozenset(
         "events",
     }
 )
+VALUES = frozenset({"values"})
+"""What is told where a client asks for nothing else."""
 
 
 class Command(Given):
@@ -83,11 +85,17 @@ class RunIn(Given):
     checkpoint_during: bool = True
     after_seconds: float = 0
     webhook: str = ""
+    context: dict[str, Any] = {}
+    # what released clients send along and this server does anyhow, or never
+    raise_error: bool = True
+    strict_resume: bool = True
+    feedback_keys: list[str] = []
+    langsmith_tracer: Any = None
 
     @property
     def modes(self) -> frozenset[str]:
         given = [self.stream_mode] if isinstance(self.stream_mode, str) else self.stream_mode
-        return frozenset(given)
+        return frozenset(given) or VALUES
 
 
 def read(call: Call) -> RunIn:
@@ -103,6 +111,8 @@ def read(call: Call) -> RunIn:
         raise invalid("on_completion: a record is kept here; send keep.")
     if given.multitask_strategy == "rollback":
         raise invalid("multitask_strategy: a record is never rolled back; send interrupt.")
+    if given.context:
+        raise invalid("context: templates are configured by this server's people.")
     if unknown := sorted(given.modes - MODES):
         raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
     ignored = {"recursion_limit", "configurable", "tags"}
@@ -132,7 +142,7 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
             wire = answer(call, found, command.resume, shown=_place(thread, given))
         else:
             wire = _start(call, thread, given)
-        note(thread, wire, given.metadata)
+        note(thread, wire, given.metadata, modes=given.modes)
         return thread.pk, wire
 
     thread_id, wire = keys.once(call, act)
@@ -153,12 +163,25 @@ def _place(thread: Thread, given: RunIn) -> str:
     return place
 
 
-def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> None:
-    """Keep what a client says of its run."""
-    if metadata:
-        LangGraphRun.objects.update_or_create(
-            wire_id=wire_id, defaults={"thread": thread, "metadata": dict(metadata)}
-        )
+def note(
+    thread: Thread,
+    wire_id: uuid.UUID,
+    metadata: Mapping[str, Any],
+    *,
+    modes: frozenset[str] = VALUES,
+) -> None:
+    """Keep what a client says of its run, and in which words it is told of it."""
+    said: dict[str, Any] = {"metadata": dict(metadata)} if metadata else {}
+    if modes != VALUES:
+        said["modes"] = sorted(modes)
+    if said:
+        LangGraphRun.objects.update_or_create(wire_id=wire_id, defaults={"thread": thread, **said})
+
+
+def modes_of(wire_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, frozenset[str]]:
+    """The modes that runs were begun with, where a client named others than `values`."""
+    rows = LangGraphRun.objects.filter(wire_id__in=wire_ids).exclude(modes=[])
+    return {key: frozenset(modes) for key, modes in rows.values_list("wire_id", "modes")}
 
 
 def _thread(call: Call, given: RunIn) -> SeenThread:

@@ -15,8 +15,8 @@ from rest_framework.views import APIView
 
 from checkpoints.database.people import User
 from hitl.decisions import claims
-from hitl.decisions.reviewers import policy, turns
-from hitl.decisions.reviewers.policy import ReviewContext, Seat
+from hitl.decisions.reviewers import policy, suspending, turns
+from hitl.decisions.reviewers.policy import Seat
 from hitl.decisions.talk import handing_over
 from hitl.models import Vote
 from runs.api.fields import TellsQuickly, TextOrNull
@@ -199,7 +199,7 @@ class Reviews:
 
 def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[str, Any]:
     """The facts of `ReviewOut`; `seats` spares looking them up for each of many."""
-    standing = ReviewContext(pause, by, seats=seats)
+    standing = suspending.context_of(pause, by, seats=seats)
     rules, is_open = pause.review, pause.status == PauseStatus.OPEN
     answers = (
         [name for name in [*pause.answers, CANCEL] if name != REVISE or pause.may_revise]

@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.threads.messages import MessageOutcome
-from runs.api.fields import OptionalText, ProgressOut, TellsQuickly, TextOrNull
+from runs.api.fields import ChildCountsOut, OptionalText, ProgressOut, TellsQuickly, TextOrNull
 from runs.models import Pause, QueuedTurn, Run
 from runs.services import is_imported
 from runs.states import RunStatus
@@ -26,6 +26,17 @@ BUSY = (
     "What becomes of a message that comes while a run is alive and asks nothing: refuse (409), "
     "queue (202), or interrupt that run."
 )
+
+
+SUSPENDS = (
+    "For whoever takes part, whom its questions ask or asked by their rules, and holders of "
+    "`runs.change_run`; the same may let it go on (`approve`). 422 `reason_required`: who takes no "
+    "part gives a reason, of up to 240 characters."
+)
+
+
+class SuspendIn(serializers.Serializer[Any]):
+    reason = OptionalText(help_text="Why, for those who let it go on; stands in the question.")
 
 
 class IdField(serializers.CharField):
@@ -116,6 +127,11 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
     retry_of = serializers.SerializerMethodField()
     input = serializers.DictField()
     awaited = serializers.IntegerField(help_text="Child runs that it waits for.")
+    children = ChildCountsOut(
+        source="gather_counts",
+        allow_null=True,
+        help_text="How the child runs of its last gather stand; null where it never had any.",
+    )
     sleeping_until = serializers.DateTimeField(
         allow_null=True, help_text="When the timer ends that it waits for; else null."
     )
@@ -136,8 +152,8 @@ class RunOut(TellsQuickly, serializers.ModelSerializer[Run]):
         fields: ClassVar = [
             "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template",
             "template_version", "status", "state", "input",
-            "retry_of", "error", "failure_code", "awaited", "sleeping_until",
-            "progress", "pending_input", "created_at", "started_at", "ended_at",
+            "retry_of", "error", "failure_code", "awaited", "children",
+            "sleeping_until", "progress", "pending_input", "created_at", "started_at", "ended_at",
             "imported_at",
         ]  # fmt: skip
 

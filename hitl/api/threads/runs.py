@@ -18,14 +18,17 @@ from checkpoints.models import Checkpoint, Thread
 from hitl.api.query import flag, id_parameter
 from hitl.api.threads.fields import (
     PENDING_INPUT,
+    SUSPENDS,
     CheckpointOut,
     IdField,
     InputIn,
     RunOut,
     SaidOut,
+    SuspendIn,
     runs_shown,
 )
 from hitl.api.threads.threads import thread_of
+from hitl.decisions import visibility
 from hitl.models import Via
 from hitl.threads import messages, why
 from runs.api.fields import OptionalText
@@ -76,6 +79,7 @@ class Runs(Paged):
                 description="true: only of threads that you own, not those of your teams.",
             ),
             id_parameter("thread", "thr", "Of one thread, thr_…"),
+            id_parameter("parent", "run", "The child runs of one run, run_…"),
             OpenApiParameter(
                 "user_id",
                 str,
@@ -101,6 +105,8 @@ class Runs(Paged):
             runs = runs.filter(status=status)
         if thread := request.query_params.get("thread"):
             runs = runs.filter(thread=thread_of(ids.parse("thr", thread), request))
+        if parent := request.query_params.get("parent"):
+            runs = runs.filter(parent=ids.parse("run", parent))
         if user_id := request.query_params.get("user_id"):
             runs = runs.filter(thread__for_user=user_id)
         if flag(request, "mine", False):
@@ -252,10 +258,15 @@ class RunSuspend(APIView):
 
     @extend_schema(
         operation_id="suspend_run",
-        request=None,
+        request=SuspendIn,
         responses={200: RunOut},
         summary="Stop a run at its next step boundary",
+        description=SUSPENDS,
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        messages.suspend(run_id, by=user_of(request))
-        return Response(RunOut(runs_shown().get(pk=run_id)).data)
+        by, reason = user_of(request), body_of(request, SuspendIn)["reason"]
+        messages.suspend(run_id, by=by, reason=reason)
+        run = runs_shown().get(pk=run_id)
+        if visibility.is_observer(run.thread, by=by):
+            run.input = {}  # the run's data is for those who take part
+        return Response(RunOut(run).data)

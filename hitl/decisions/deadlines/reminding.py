@@ -70,11 +70,12 @@ class People:
             self._answerers[key] = set(policy.answerers(pause))
         return self._answerers[key]
 
-    def places(self, occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
+    def places(self, pause: Pause, occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
         """As `notifications.places`."""
-        key = (occasion, tuple(person.pk for person in people))
+        template = pause.run.frozen.template_slug
+        key = (occasion, template, tuple(person.pk for person in people))
         if key not in self._places:
-            self._places[key] = notifications.places(occasion, people)
+            self._places[key] = notifications.places(occasion, people, template=template)
         return self._places[key]
 
 
@@ -171,7 +172,7 @@ def _tell(found: Reminder, occasion: str, people: set[User], asked: People, **mo
     found.facts.append((EventKind.PAUSE_UPDATED, event))
     mark = f"{pause.stage}.{pause.reminded}"
     found.messages += notifications.at_places(
-        pause, occasion, asked.places(occasion, to), mark=mark
+        pause, occasion, asked.places(pause, occasion, to), mark=mark
     )
     if occasion == Occasion.REMINDED:
         found.messages += notifications.outside(pause, occasion, mark=mark)

@@ -13,15 +13,19 @@ from hitl.decisions.errors import (
 )
 from hitl.decisions.services.pauses import Judged, check_open, decide, decide_all, judge
 from hitl.decisions.services.work_orders import (
+    MAX_REASON,
     answer_order,
     answered_before,
     cancel_order,
     end_run,
     fork,
+    reason_to_suspend,
+    suspend_order,
 )
 from hitl.decisions.visibility import (
     find_checkpoint,
     find_order,
+    find_to_suspend,
     look_at_order,
     open_pause,
     open_pauses,
@@ -30,6 +34,7 @@ from hitl.decisions.visibility import (
 __all__ = [
     "MAX_EDITED",
     "MAX_FEEDBACK",
+    "MAX_REASON",
     "PAST",
     "AlreadyAnswered",
     "Answer",
@@ -49,9 +54,12 @@ __all__ = [
     "end_run",
     "find_checkpoint",
     "find_order",
+    "find_to_suspend",
     "fork",
     "judge",
     "look_at_order",
     "open_pause",
     "open_pauses",
+    "reason_to_suspend",
+    "suspend_order",
 ]

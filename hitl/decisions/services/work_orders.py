@@ -9,20 +9,25 @@ from django.utils.translation import gettext
 
 from checkpoints import ids
 from checkpoints.database.people import User
-from checkpoints.models import Event, EventKind
+from checkpoints.models import Event, EventKind, Thread
+from checkpoints.state import codec
 from checkpoints.text import dates
 from hitl.decisions import visibility
 from hitl.decisions.answers import Answer
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import AlreadyAnswered, NotPaused, RevisionMismatch, SeveralQuestions
-from hitl.decisions.reviewers.policy import ReviewContext
+from hitl.decisions.reviewers import suspending
 from hitl.decisions.services.pauses import decide, take
 from hitl.decisions.visibility import find_checkpoint, find_order, look_at_order, open_of_order
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
+from runs.services.forks import ReasonMissing
 from runs.states import LIVE, PauseStatus, RunEnded
 from runs.workflows.sequence import CANCEL
+
+MAX_REASON = 240
+"""Characters of the reason for a suspension, which stands in the question."""
 
 
 def answer_order(
@@ -47,7 +52,7 @@ def answer_order(
     if pause_id is not None and pause_id != pause.shown_id:
         late = answered_before(_named(order_id, pause_id))
         raise RevisionMismatch(pause, decision=late.decision if late else None)
-    return take(answer, ReviewContext(pause, by, takes_part=takes_part))
+    return take(answer, suspending.context_of(pause, by, takes_part=takes_part))
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
@@ -149,6 +154,29 @@ def answered_before(pauses: PauseQuerySet) -> AlreadyAnswered | None:
     decision = Decision.objects.answer_to(last) if last is not None else None
     over = last is not None and (decision is not None or last.status == PauseStatus.EXPIRED)
     return AlreadyAnswered(last, decision) if last is not None and over else None
+
+
+def suspend_order(order_id: uuid.UUID, *, by: User, reason: str = "") -> None:
+    """Have an order stop at its next step boundary.
+
+    Raises NotFound, RunEnded where nothing works, and forks.ReasonMissing where a person who takes
+    no part does not say why, or says too much.
+    """
+    order = visibility.find_to_suspend(order_id, by=by)
+    reason = reason_to_suspend(reason, order.thread, by=by)
+    runs.suspend(order.pk, by=by, reason=reason)
+
+
+def reason_to_suspend(reason: str, thread: Thread, *, by: User) -> str:
+    """Give the reason as it is kept: one line. Raises forks.ReasonMissing."""
+    reason = " ".join(codec.readable(reason).split())
+    if len(reason) > MAX_REASON:
+        raise ReasonMissing(
+            gettext("A reason has up to %(most)s characters.") % {"most": MAX_REASON}
+        )
+    if not reason and visibility.is_observer(thread, by=by):
+        raise ReasonMissing(gettext("Say why: you take no part in this work."))
+    return reason
 
 
 def fork(

@@ -112,6 +112,8 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{'Reloaded' if served.again else 'Loaded':<13} {one.slug}   {one.place}"
             )
+        for words in loading.left_out():
+            self.stdout.write(f"{'Not loaded':<13} {words}")
         if options["demo"]:
             self._demo(base, quiet=served.again)
         else:

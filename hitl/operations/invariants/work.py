@@ -170,9 +170,17 @@ def children_miscounted(before: dt.datetime) -> Broken:
     return (
         Run.objects.filter(status=PAUSED, awaited__gt=0)
         .annotate(live=live)
-        .exclude(live=F("awaited"))
+        .exclude(live=F("awaited") - F("gather_queued"))
         .only("pk")
     )
+
+
+@invariant("P3", "Child runs that wait for their turn are started when it comes.")
+def children_forgotten(before: dt.datetime) -> Broken:
+    waits = Run.objects.filter(status=PAUSED, gather_queued__gt=0)
+    overdue = waits.filter(gather_due_at__lt=before)
+    nobody_is_live = waits.filter(awaited=F("gather_queued"), gather_due_at=None)
+    return (overdue | nobody_is_live).only("pk")
 
 
 @invariant("P6", "No child run lives on after the run that waited for it.")

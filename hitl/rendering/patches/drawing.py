@@ -115,7 +115,9 @@ class Drawing:
         for hunk in _hunks(rows):
             for side, shown in (("del", {"del"}), ("add", {"add", "same"})):
                 code = [row for row in hunk if row.kind in {side, "same"}]
-                if any(row.kind in shown for row in code):
+                while code and code[-1].kind not in shown:
+                    code.pop()  # nothing before it depends on it
+                if code:
                     stretches = colours.of(path, [row.text for row in code], self.colours)
                     each = zip(code, stretches, strict=True)
                     found |= {id(row): one for row, one in each if one and row.kind in shown}
@@ -167,15 +169,18 @@ class _Inside:
 def _pieces(text: str, begin: int, stretches: Sequence[Stretch]) -> str:
     """A text that begins somewhere in its line, with the line's colours."""
     pieces: list[str] = []
-    done, end = 0, begin + len(text)
+    done, end = begin, begin + len(text)
     for left, right, name in stretches:
-        left, right = max(left, begin) - begin, min(right, end) - begin
-        if left >= right or left < done:
+        left, right = left if left > done else done, right if right < end else end
+        if left >= right:
             continue
-        pieces.append(invisible.html(text[done:left]))
-        pieces.append(f'<i class="{name}">{invisible.html(text[left:right])}</i>')
+        if done < left:
+            pieces.append(invisible.html(text[done - begin : left - begin]))
+        inside = invisible.html(text[left - begin : right - begin])
+        pieces.append(f'<i class="{name}">{inside}</i>')
         done = right
-    pieces.append(invisible.html(text[done:]))
+    if done < end:
+        pieces.append(invisible.html(text[done - begin :]))
     return "".join(pieces)
 
 

@@ -30,6 +30,8 @@ HEADER = re.compile(
 )
 BINARY = re.compile(r"((literal|delta) \d+|[A-Za-z][!-~]*|)$")
 """What follows `GIT binary patch`."""
+OF_HUNKS = {"+": "add", "-": "del", " ": "same", "\\": "note"}
+"""The sign of a line → its kind."""
 NOTE = re.compile(r"(# .*)?$")
 """What `runs.workflows.patches.cut_patch` writes below a patch that it cuts."""
 GIT, NOTHING = "diff --git ", "/dev/null"
@@ -79,7 +81,7 @@ class FileDiff:
     @cached_property
     def digest(self) -> str:
         """Of its lines as they are shown, so that the same part of a later patch has the same."""
-        text = "\n".join(f"{kind} {line}" for kind, line in self.lines)
+        text = "\n".join([f"{kind} {line}" for kind, line in self.lines])
         whole = f"{self.path}\n{self.hidden}\n{text}"
         # bytes that are no text stand in it as surrogates
         return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()
@@ -184,7 +186,7 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
                 continue
             old -= sign in "- "
             new -= sign in "+ "
-            yield {"+": "add", "-": "del", " ": "same"}.get(sign, "note"), line, ""
+            yield OF_HUNKS[sign], line, ""
         elif line.startswith(GIT) or (place in {"before", "hunks"} and _begins(lines, number)):
             place = "head"
             yield "file", line, ""

@@ -16,7 +16,7 @@ from checkpoints.models import Blob
 from hitl.decisions import revisions
 from hitl.decisions.talk import patches
 from hitl.decisions.talk.feedback import FeedbackBox
-from hitl.forms.answers import DecisionForm
+from hitl.forms.answers import NOTHING_TYPED, DecisionForm
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.rendering.links import decide_of
@@ -75,7 +75,7 @@ def card_of(
     if pause is None:
         return {
             "pause": None,
-            "form": DecisionForm(),
+            "form": NOTHING_TYPED,
             "problem": problem or gone,
             "wrong": wrong,
             "unsent": unsent,
@@ -83,7 +83,7 @@ def card_of(
         }
     patch, damage = patch_of(pause, by)
     same = answered is None or answered == pause
-    form = (form if same else None) or DecisionForm()
+    form = (form if same else None) or NOTHING_TYPED
     inputs = inputs if same else None
     form.look_at(inputs)
     told = [*(inputs.problems_told if inputs is not None else []), *form.told]

@@ -4,7 +4,7 @@ pages and for all open inboxes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 
@@ -13,7 +13,10 @@ from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext, gettext_noop
 from lucide.templatetags.lucide import lucide
 
+from checkpoints.database.people import User
 from checkpoints.text import invisible
+from hitl.find import marks
+from hitl.find.marks import NOTHING, Found
 from hitl.models import Decision
 from hitl.models.decisions import NOBODYS
 from hitl.rendering.links import address
@@ -43,10 +46,18 @@ WORDS = {
 }
 
 
-def history(rows: Iterable[Past]) -> SafeString:
-    """The lines as a list."""
+def find(rows: Iterable[Past], words: Sequence[str], user: User) -> Found:
+    """Look for the words of a search in what these lines show, and in what is behind them."""
+    shown = (
+        (past.key, [past.work.title, _question(past), _feedback(past.decision)]) for past in rows
+    )
+    return marks.find(words, shown, marks.of_answers(user))
+
+
+def history(rows: Iterable[Past], found: Found = NOTHING) -> SafeString:
+    """The lines as a list, with the words marked that were searched for."""
     words, moments = _words(get_language()), Moments()
-    lines = "\n".join([_line(past, words, moments) for past in rows])
+    lines = "\n".join([_line(past, words, moments, found) for past in rows])
     return SafeString(f'<ul class="rows card quiet">\n{lines}\n</ul>')
 
 
@@ -57,11 +68,12 @@ def _words(language: str | None) -> Mapping[str, str]:
     return {name: gettext(words) for name, words in {**WORDS, **verdicts}.items()}
 
 
-def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
+def _line(past: Past, words: Mapping[str, str], moments: Moments, found: Found) -> str:
     pause, work, decision = past.pause, past.work, past.decision
-    question = own(pause.question.replace("Waiting for ", ""))
+    feedback = _feedback(decision)
+    said = f": <q>{found.html(feedback)}</q>" if feedback else ""
     asked = words["asked"] % {
-        "question": invisible.html(question),
+        "question": found.html(_question(past)),
         "revision": pause.revision,
     }
     if decision is not None:
@@ -80,8 +92,8 @@ def _line(past: Past, words: Mapping[str, str], moments: Moments) -> str:
         f'<span class="verdict {kind}">'
         f"{verdict(decision.action if decision else EXPIRED, pause.labels)}</span>"
         f'<div class="what"><a dir="auto" class="main-link" href="{escape(work.home)}">'
-        f"{invisible.html(work.title)}</a>"
-        f"<p>{child}{asked}{_feedback(decision)}</p></div>"
+        f"{found.html(work.title)}</a>{found.beside(past.key)}"
+        f"<p>{child}{asked}{said}</p></div>"
         f'<span class="by">{who} · {moments.since(past.at)}{receipt}</span></li>'
     )
 
@@ -91,11 +103,13 @@ def said_by(decision: Decision) -> str:
     return own(decision.feedback) if decision.via in NOBODYS else decision.feedback
 
 
+def _question(past: Past) -> str:
+    return own(past.pause.question.replace("Waiting for ", ""))
+
+
 def _feedback(decision: Decision | None) -> str:
     said = said_by(decision) if decision is not None else ""
-    if len(said) > FEEDBACK:
-        said = Truncator(said).chars(FEEDBACK)
-    return f": <q>{invisible.html(said)}</q>" if said else ""
+    return Truncator(said).chars(FEEDBACK) if len(said) > FEEDBACK else said
 
 
 def verdict(action: str, labels: Mapping[str, str]) -> SafeString:

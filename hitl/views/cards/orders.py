@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 
 from checkpoints.text import invisible
 from checkpoints.text.states import state_words, tone
+from hitl.find.marks import NOTHING, Found
 from hitl.rendering.events import short_id
 from hitl.rendering.links import order_at
 from hitl.rendering.moments import Moments
@@ -23,17 +24,17 @@ CONCLUSION = 80
 """Characters of how the work ended that a row has."""
 
 
-def rows(orders: Iterable[ListedOrder]) -> SafeString:
-    """The orders as a list."""
+def rows(orders: Iterable[ListedOrder], found: Found = NOTHING) -> SafeString:
+    """The orders as a list, with the words marked that were searched for."""
     words, moments = gettext("<code>%(order)s</code> · %(definition)s · asked by"), Moments()
     return SafeString(
         '<ul class="rows card">\n'
-        + "\n".join([_row(listed, words, moments) for listed in orders])
+        + "\n".join([_row(listed, words, moments, found) for listed in orders])
         + "\n</ul>"
     )
 
 
-def _row(listed: ListedOrder, words: str, moments: Moments) -> str:
+def _row(listed: ListedOrder, words: str, moments: Moments, found: Found) -> str:
     order = listed.order
     asked = words % {
         "order": short_id(order.shown_id),
@@ -42,7 +43,7 @@ def _row(listed: ListedOrder, words: str, moments: Moments) -> str:
     return (
         '<li><div class="what">'
         f'<a dir="auto" class="main-link" href="{escape(order_at(order.pk))}">'
-        f"{invisible.html(order.title)}</a>"
+        f"{found.html(order.title)}</a>{found.beside(order.pk)}"
         f"<p>{asked} {invisible.html(listed.asker)} {moments.since(order.created_at)}</p></div>"
         f'<span class="state">{order_status(order)}</span></li>'
     )

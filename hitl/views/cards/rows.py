@@ -19,7 +19,7 @@ from lucide.templatetags.lucide import lucide
 from checkpoints.text import invisible
 from hitl.decisions import bulk
 from hitl.decisions.reviewers import policy, turns
-from hitl.find.marks import Marks, Told
+from hitl.find.marks import NOTHING, Found
 from hitl.rendering.links import decide_of
 from hitl.rendering.moments import Moments
 from hitl.rendering.own_words import own
@@ -71,8 +71,7 @@ class QuestionRows:
             nothing is answered here.
         token: against forgery; without one the page puts it in.
         back: the query of the list that an answer leads back to; as with the token.
-        marks: marks the words that were searched for.
-        elsewhere: for each question where it has those that its row does not show.
+        found: the words that were searched for.
     """
 
     def __init__(
@@ -84,14 +83,12 @@ class QuestionRows:
         waits_for: Mapping[uuid.UUID, str] | None = None,
         token: str = "",
         back: str = "",
-        marks: Marks | None = None,
-        elsewhere: Mapping[uuid.UUID, Told] | None = None,
+        found: Found = NOTHING,
     ) -> None:
         self._by, self._kinds = by, kinds
         self._several, self._others = several, waits_for is not None
         self._waits_for = waits_for or NOBODY
-        self._html = marks.html if marks else invisible.html
-        self._elsewhere = elsewhere or {}
+        self._html, self._found = found.html, found
         self._words = _words(get_language())
         self._moments = Moments()
         self._now = self._moments.now
@@ -128,7 +125,7 @@ class QuestionRows:
             if risk != "normal"
             else "",
             self._says(pause),
-            self._found(pause) if self._elsewhere else "",
+            self._found.beside(pause.pk) if self._found.told else "",
             f"<p>{line}</p></div>",
             f'<span class="when">{self._moments.since(pause.opened_at, words["paused"])}',
             self._due(pause.deadline_at) if pause.deadline_at is not None else "",
@@ -149,11 +146,6 @@ class QuestionRows:
             return ""
         whole = " whole" if pause.brief else ""  # what is answered here is not cut
         return f'<p class="gist{whole}" dir="auto">{self._html(own(pause.summary))}{facts}</p>'
-
-    def _found(self, pause: Pause) -> str:
-        """Where it has what was searched for, if the row does not show it."""
-        told = self._elsewhere.get(pause.pk, ())
-        return "".join(f'<p class="found" dir="auto">{place} {text}</p>' for place, text in told)
 
     def _due(self, at: dt.datetime) -> str:
         left = at - self._now

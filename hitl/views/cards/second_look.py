@@ -19,7 +19,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Judged
 from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.tool_calls import CallsForm
+from hitl.forms.tool_calls import MOST_FIELDS, CallsForm
 from hitl.rendering.own_words import own
 from hitl.views.cards import contents, typed
 from hitl.views.common import risk_words
@@ -41,6 +41,8 @@ class CallLook:
     risk: str
     arguments: list[tuple[str, str, str | None]]
     """Name, value, and what stood there before where a person changed it."""
+    more: int
+    """How many others there are."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,15 @@ def is_high(pause: Pause, payload: Any) -> bool:
 def _calls(form: CallsForm) -> list[CallLook]:
     """The calls that are made, with their arguments as they go out."""
     made = [row for row in form.rows if row.decision not in {REJECT, RESPOND}]
-    return [CallLook(row.call["tool"], row.call["risk"], row.sent) for row in made]
+    return [
+        CallLook(
+            row.call["tool"],
+            row.call["risk"],
+            (sent := row.sent)[:MOST_FIELDS],
+            len(sent[MOST_FIELDS:]),
+        )
+        for row in made
+    ]
 
 
 def _happens(pause: Pause, action: str, payload: Any) -> list[str]:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from checkpoints.text import invisible
-from hitl.decisions.reviewers import delegations, external_access, policy, turns
+from hitl.decisions.reviewers import delegations, external_access, policy, suspending, turns
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import Vote, name_of
 from hitl.rendering import word_diff
@@ -309,4 +309,4 @@ def _only(names: Sequence[str]) -> str:
 
 def of(pause: Pause, by: User, *, takes_part: bool = False) -> Card:
     """`takes_part` is as for `ReviewContext`."""
-    return Card(pause, ReviewContext(pause, by, takes_part=takes_part))
+    return Card(pause, suspending.context_of(pause, by, takes_part=takes_part))

@@ -40,7 +40,8 @@ def history(request: HttpRequest) -> HttpResponse:
         (answers.LAPSES, answers.lapsed(user)),
         shows=page.rows or page.first,
     )
-    context = {"history": page, "lines": lines.history(page.rows), "bar": bar}
+    found = lines.find(page.rows, listing.asked.words, user)
+    context = {"history": page, "lines": lines.history(page.rows, found), "bar": bar}
     return render(request, "hitl/lists/history.html", context, status=listing.status)
 
 

@@ -105,8 +105,12 @@ class Past:
     at: dt.datetime
 
     @property
+    def key(self) -> uuid.UUID:
+        return self.decision.pk if self.decision else self.pause.pk
+
+    @property
     def place(self) -> RowPosition:
-        return RowPosition(self.at, self.decision.pk if self.decision else self.pause.pk)
+        return RowPosition(self.at, self.key)
 
 
 def waiting(keys: Sequence[uuid.UUID]) -> list[Waiting]:

@@ -39,13 +39,6 @@ UNKNOWN = links.LinkProblem(
         "It may have been cut off on its way here: copy all of it, or look into your inbox."
     ),
 )
-NOT_YOURS_ANY_MORE = links.LinkProblem(
-    403,
-    gettext_lazy("You may not answer this any more"),
-    gettext_lazy(
-        "Who may answer this question has changed since the link was sent, so nothing was decided."
-    ),
-)
 WORDS_OUTSIDE = {
     "deadline_passed": (
         gettext_lazy(
@@ -84,35 +77,16 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     visitor = (
         request.user if isinstance(request.user, User) and request.user.is_authenticated else None
     )
-    ended = links.standing(mail_link, visitor=visitor, now=clock.now())
-    outsider = links.outsider_of(mail_link)
-    if (
-        ended is None
-        and outsider is not None
-        and not external_access.may_answer_now(mail_link.pause, outsider.address)
-    ):
-        ended = NOT_YOURS_ANY_MORE
-    if ended is not None:
-        return _ended(request, ended, mail_link)
+    refused, shown = links.refusal(mail_link, visitor=visitor, now=clock.now())
+    if refused is not None and (request.method == "POST" or not shown):
+        return _ended(request, refused, mail_link)
     if (
         visitor is not None
         and request.method != "POST"
         and visibility.sees_pause(mail_link.pause.pk, by=visitor)
     ):
         return _sealed(redirect(place_of(mail_link.pause)), form=False)
-    if outsider is None and (
-        mail_link.purpose != Link.Purpose.ANSWER or not links.may_answer(mail_link.pause)
-    ):
-        if request.method == "POST":
-            return _ended(
-                request,
-                links.LinkProblem(
-                    403,
-                    gettext("Log in to answer"),
-                    gettext("This question is answered by people who are logged in."),
-                ),
-                mail_link,
-            )
+    if refused is not None:
         hidden, question = encryption.in_use(), mail_link.pause.question
         asked = gettext("A question waits for you") if hidden else own(question)
         context = {
@@ -202,7 +176,7 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
             mail_link,
         )
     except services.NotFound:
-        return _ended(request, NOT_YOURS_ANY_MORE, mail_link)
+        return _ended(request, links.NOT_YOURS_ANY_MORE, mail_link)
     links.use(mail_link)
     message = gettext(
         "“%(label_of)s” was recorded as your answer. You may close this page; the link is used up."

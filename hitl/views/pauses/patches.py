@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from hitl.rendering.patches import sheets
+from hitl.rendering.patches import sheets, written
 from hitl.rendering.patches.drawing import Look
 from hitl.rendering.patches.reading import ReadPatch
 from hitl.views.cards.contents import patch_of
@@ -73,7 +73,7 @@ def pause_files(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     look, number, begin = look_of(request), _number(request, "file"), _number(request, "from")
     if "from" in request.GET:
         file = _next(patch, number, begin, look)
-        return render(request, "hitl/changes/_rows.html", {"pause": pause, "file": file})
+        return HttpResponse(written.rows(pause.pk, file))
     if number is not None and number >= len(patch.files):
         raise _no_such_lines()
     context = {

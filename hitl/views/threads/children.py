@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from django.utils.functional import Promise
@@ -41,11 +41,15 @@ class Children(NamedTuple):
     filtered: bool
     """Those above the ones shown may not be shown."""
     page: ListPage[Member]
+    unlisted: int = 0
+    """How many more there are than the list may show."""
 
 
-def of(members: Sequence[Member], here: ListAddress) -> Children:
+def of(members: Sequence[Member], here: ListAddress, above: Run | None = None) -> Children:
     """The child runs that an address asks for: `children` says how they stand, `child` after which
     one the page begins. Raises NoSuchPlace.
+
+    `above` is the run that they work for: it says how many there are where not all were read.
     """
     asked = here.query.get("children", "")
     chosen = asked if asked in STANDINGS else ""
@@ -59,7 +63,25 @@ def of(members: Sequence[Member], here: ListAddress) -> Children:
 
     page = paging.paged(here, "child", read, write, size=SHOWN, anchor="children-title")
     whole = len(members) <= SHOWN and not chosen
-    return Children([] if whole else _choices(members, chosen, here), bool(chosen), page)
+    counts = Counter(standing_of(one) for one in members)
+    others = _unread(members, above)
+    counts.update(others)
+    choices = [] if whole and not others else _choices(counts, chosen, here)
+    return Children(choices, bool(chosen), page, sum(others.values()))
+
+
+def _unread(members: Sequence[Member], above: Run | None) -> dict[str, int]:
+    """How many children of a run are not among the members that were read, or not started yet: as
+    far as they are of its last gather.
+    """
+    if above is None or not above.gather_size:
+        return {}
+    own = Counter(standing_of(one) for one in members if one.level == 1)
+    unread = max(0, above.gather_size - above.gather_queued - own.total())
+    failed = min(unread, max(0, above.gather_failed - own[FAILED]))
+    queued = above.gather_queued if above.awaited else 0
+    return {name: count for name, count in
+            ((WORKS, queued), (FAILED, failed), (DONE, unread - failed)) if count}  # fmt: skip
 
 
 def standing_of(member: Member) -> str:
@@ -81,14 +103,12 @@ def _after(members: Sequence[Member], place: str) -> int:
     return next((at for at, one in enumerate(members, 1) if one.run.pk == key), 0)
 
 
-def _choices(members: Sequence[Member], chosen: str, here: ListAddress) -> list[Choice]:
-    counts = Counter(standing_of(one) for one in members)
-
+def _choices(counts: Mapping[str, int], chosen: str, here: ListAddress) -> list[Choice]:
     def choice(name: str, words: str | Promise, count: int) -> Choice:
         address = here.to("children-title", children=name, child="")
         return Choice(words, count, address, name == chosen)
 
     return [
-        choice("", gettext_lazy("All"), len(members)),
+        choice("", gettext_lazy("All"), sum(counts.values())),
         *(choice(name, words, counts[name]) for name, words in STANDINGS.items()),
     ]

@@ -93,7 +93,8 @@ def version_of(looked: Looked, here: ListAddress, *, by: User) -> Version | None
 
 
 def _of_run(run: Run) -> tuple[object, ...]:
-    return (run.pk, str(run.status), run.awaited, run.suspend_by, run.due_at, run.ended_at)
+    wish = run.suspend_by, run.suspend_because
+    return (run.pk, str(run.status), run.awaited, *wish, run.due_at, run.ended_at)
 
 
 def _digest(values: tuple[object, ...]) -> str:

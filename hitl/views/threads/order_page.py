@@ -14,7 +14,7 @@ from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services, undo, visibility
-from hitl.forms.answers import DecisionForm
+from hitl.forms.answers import NOTHING_TYPED
 from hitl.models import Decision, name_of
 from hitl.operations import failures
 from hitl.rendering import links
@@ -135,7 +135,7 @@ def _news_of(
         "version": version,
         "seq": order.thread.last_seq,
         "terminal": False,
-        "form": DecisionForm(),
+        "form": NOTHING_TYPED,
         "timeline_rows": lambda: rows.html(others),
         "log_lines": lambda: log_lines(reversed(lines)),
         **contents.answered_of(looked.standing, by=by, observer=looked.observes),
@@ -176,7 +176,7 @@ def _parts_of(
         **story.story_of(order.thread_id, here, of_order=True, gathering=gathering_at(order)),
         "steps": (steps := progress(order)),
         "ended_at": family.ended_at(steps),
-        "children": children.of(family.members_of(run, below, pauses), here),
+        "children": children.of(family.members_of(run, below, pauses), here, run),
         "waiting_for": family.waiting_for(run),
         "at_work": step_times.at_work(run),
         "undo": undoable,
@@ -188,8 +188,9 @@ def _parts_of(
         if run is not None and order.standing == FAILED
         else None,
         "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
-        "may_suspend": not observer and order.status in {"pending", "running"},
-        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "may_suspend": order.status in {"pending", "running"}
+        and (not observer or visibility.may_suspend(run, by=by)),
+        "suspending": family.suspending([run, *below] if run else []),
         "may_retry": not observer and run is not None and run.may_be_taken_up,
         "may_prioritise": priorities.may_change(order, by),
         "may_ask_again": not observer and resubmit.may_ask_again(order),

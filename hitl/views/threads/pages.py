@@ -24,6 +24,8 @@ from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Thread, WhenBusy
 from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import undo, visibility
+from hitl.find import marks
+from hitl.find.marks import Found
 from hitl.find.threads import THREADS, standing
 from hitl.forms.pages import BusyForm, MessageForm, ThreadForm
 from hitl.http import tracing
@@ -64,8 +66,10 @@ def thread_list(request: HttpRequest) -> HttpResponse:
     page = paging.in_order(
         listing.among(seen), listing.order, listing.here, "before", size=PAGE, whole=_shown()
     )
+    shown = ((thread.pk, [thread]) for thread in page.rows)
+    found = marks.find(listing.asked.words, shown, marks.of_threads(person(request)))
     context = {
-        "threads": _with_runs(page.rows),
+        "threads": _with_runs(page.rows, found),
         "page": page,
         "form": form,
         "bar": listing.bar(seen, shows=page.rows or page.first),
@@ -81,8 +85,8 @@ def _shown() -> Any:
     )
 
 
-def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
-    """Each thread with its latest run and where that stands."""
+def _with_runs(threads: list[Any], found: Found) -> list[dict[str, Any]]:
+    """Each thread with its latest run and where that stands, and what was found of it."""
     runs = Run.objects.select_related("definition").in_bulk(
         [thread.newest for thread in threads if thread.newest]
     )
@@ -91,6 +95,8 @@ def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
     return [
         {
             "thread": thread,
+            "title": found.html(thread),
+            "found": found.beside(thread.pk),
             "run": (run := runs.get(thread.newest)),
             "status": status_of(run, asks=bool(run and run.pk in asking), reported=reported),
         }
@@ -232,7 +238,7 @@ def page_of(
         "artifacts": None
         if observer
         else artifacts.of(thread.pk, below, here, has_some=getattr(run, "has_artifacts", True)),
-        "children": children.of(family.members_of(run, below, pauses), here),
+        "children": children.of(family.members_of(run, below, pauses), here, run),
         "waiting_for": gathers,
         "at_work": step_times.at_work(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
@@ -254,7 +260,8 @@ def page_of(
         "offer": _offer(state, run),
         "may_resume": not observer and run is not None and run.may_be_taken_up,
         "may_cancel": not observer and alive and not own,
-        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "may_suspend": alive and not own and (not observer or visibility.may_suspend(run, by=by)),
+        "suspending": family.suspending([run, *below] if run else []),
         "seq": latest.last_seq,
         "saved": _saved(run),
     }

@@ -1,5 +1,5 @@
-"""The actions of a thread's page: a person sends, edits or withdraws messages, and resumes,
-suspends or cancels runs.
+"""The actions of a thread's page: a person sends, edits or withdraws messages, and resumes or
+cancels runs.
 """
 
 from __future__ import annotations
@@ -244,28 +244,6 @@ def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
         return Checkpoint.objects.get(pk=ids.parse("ckpt", shown_id), thread=thread)
     except (ValueError, Checkpoint.DoesNotExist) as error:
         raise Http404(gettext("This thread has no such checkpoint.")) from error
-
-
-@require_POST
-@login_required
-def thread_suspend(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """Stop the run at its next step boundary, where it waits as at any question."""
-    thread = find(thread_id, request)
-    if elsewhere := leave_for(thread):
-        return elsewhere
-    run = latest_of(thread)
-    if run is None:
-        return show(
-            request,
-            thread,
-            status=409,
-            problem=gettext("No run of this thread is alive, so there is nothing to suspend."),
-        )
-    try:
-        doors.suspend(run.pk, by=person(request))
-    except REFUSALS as error:
-        return _refused(request, thread_id, error)
-    return redirect("hitl:thread", thread_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Hashable
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -39,8 +40,8 @@ AGAIN = 0.25
 was told looks again.
 """
 RIGHTS_FOR = 5.0
-"""Seconds for which is known whether a person may change an order's priority, or read tracebacks;
-who tries is asked anew.
+"""Seconds for which is known whether a person may change an order's priority, suspend it, or read
+tracebacks; who tries is asked anew.
 """
 EVERY, EACH = 120, 10
 """Milliseconds between two looks of a page, and how many more for each who watches."""
@@ -82,7 +83,8 @@ def order_page(request: HttpRequest, order_id: uuid.UUID, page_of: PageOf) -> Ht
         order.pk,
         request.GET.urlencode(),
         get_language(),
-        visibility.is_observer(order.thread, by=by),
+        (observes := visibility.is_observer(order.thread, by=by)),
+        _may_suspend(order, by, observes),
         _may_prioritise(order, by),
         earlier and earlier.pk,
         successor and successor.pk,
@@ -117,7 +119,7 @@ def kind_of(user: User, thread_id: uuid.UUID, language: str) -> WorkKind | None:
     except services.NotFound:
         return None
     observes = visibility.is_observer(order.thread, by=user)
-    may = _may_prioritise(order, user), _may_trace(user)
+    may = _may_prioritise(order, user), _may_suspend(order, user, observes), _may_trace(user)
     return WorkKind(key, language, observes, *may, user.pk)
 
 
@@ -187,6 +189,11 @@ def _html(context: dict[str, Any]) -> str | None:
 
 def _may_prioritise(order: WorkOrder, by: User) -> bool:
     return _may((order.pk, by.pk), lambda: priorities.may_change(order, by))
+
+
+def _may_suspend(order: WorkOrder, by: User, observes: bool) -> bool:
+    may = partial(visibility.may_suspend, order.latest_run, by=by)
+    return not observes or _may(("suspend", order.pk, by.pk), may)
 
 
 def _may_trace(by: User) -> bool:

@@ -56,6 +56,8 @@ class Progress:
         """When something happens by itself that was written just now: with the queue of the run
         that is due then, with "" where the rules of its question act.
         """
+        self.ended = False
+        """Whether the run ended just now that another one waits for."""
         self.passed = ""
         """The queue of the step behind a review that was passed just now: the run is pending again,
         and this worker may claim it at once.
@@ -131,6 +133,10 @@ class Progress:
     def wake_later(self, wake: Iterable[tuple[uuid.UUID, str]]) -> None:
         """Send these runs a message once this one is let go."""
         self.wake += wake
+
+    def end(self) -> None:
+        """Note that the run has ended that another one waits for."""
+        self.ended = True
 
     def wait_until(self, at: dt.datetime, queue: str = "") -> None:
         """Note when the run is due, or where no queue is named, its question."""

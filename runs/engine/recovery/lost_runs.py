@@ -28,6 +28,7 @@ from runs.engine.ending import Wake
 from runs.models import Run, RunQuerySet
 from runs.states import FAILED, PENDING, RUNNING, FailureCode
 from runs.urgency import Urgency
+from runs.workflows.sequence import DEFAULT_QUEUE
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,13 @@ def due_again(
     *, now: dt.datetime, patience: dt.timedelta, only: uuid.UUID | None = None
 ) -> dict[Wake, Urgency]:
     """Take lost runs back; give the runs that want a message, with their urgency: lost ones first,
-    then by queue the urgent ones. `only` is the run that is looked at, where it is one.
+    then those of which more child runs may start, then by queue the urgent ones. `only` is the run
+    that is looked at, where it is one.
     """
     wanted = dict.fromkeys(take_back(now=now, only=only), Urgency.GOING_ON)
+    gathering = _only(Run.objects.gathers_due(now=now), only).order_by("gather_due_at")
+    for run_id in gathering.values_list("pk", flat=True)[:BATCH]:
+        wanted.setdefault((run_id, DEFAULT_QUEUE), Urgency.GOING_ON)
     overdue = _only(Run.objects.overdue(before=now - patience), only)
     for queue in overdue.order_by().values_list("queue", flat=True).distinct():
         for run_id, how in urgency.in_order(overdue.filter(queue=queue), most=BATCH):

@@ -4,7 +4,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
 from checkpoints.checks import OURS
-from runs.definitions import shipped
+from runs.definitions import loading, shipped
 
 
 class Command(BaseCommand):
@@ -29,6 +29,13 @@ class Command(BaseCommand):
         templates = shipped.load(options["replace"])
         for template in templates:
             self.stdout.write(str(template))
+        for slug, place in shipped.outdated(templates).items():
+            self.stdout.write(
+                f"{slug}: a person's version stands, and {place} declares a newer one. "
+                f"--replace {slug} makes that current."
+            )
+        for words in loading.left_out():
+            self.stdout.write(f"Not loaded: {words}")
         if not templates:
             self.stdout.write(
                 "There is none. WAYSTATION_WORKFLOWS names workflows; extensions bring some along."

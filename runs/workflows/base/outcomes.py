@@ -240,12 +240,16 @@ class Child:
     """Joins the state that it starts from, by the workflow's reducers."""
 
 
+ChildFailure = Literal["stop", "continue"]
 FailurePolicy = Literal["fail_fast", "collect"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gather:
     """Start child runs and go on when all have ended. While it waits, the run holds nothing.
+
+    `at_once` of them are started, and each that ends lets the next one start: the others wait in
+    the run's own rows, so there may be many thousands (`limits.GATHER_CHILDREN`).
 
     What a child changed in its state joins the parent's by the workflow's reducers, in the order of
     `children`; `state["gathered"]` holds for each name `{"run_id", "status", "error"}`. A child may
@@ -261,14 +265,29 @@ class Gather:
     """Where named, what each child changed is kept under this key as `{name: changes}` instead of
     joining the state itself.
     """
-    on_failure: FailurePolicy = "fail_fast"
-    """`fail_fast`: the first child that does not complete cancels the others and fails the run.
+    at_once: int | None = None
+    """How many may be started and not ended, those that wait for people too. None, and more than
+    it: WAYSTATION_GATHER_WIDTH (100)."""
+    rate: str = ""
+    """How many may start in a time: `60/min`, `1/s`, `500/h`, `10/day`; "" for any number."""
+    on_child_failure: ChildFailure = "stop"
+    """`stop`: the first child that does not complete cancels the others and fails the run.
 
-    `collect`: go on with those that did.
+    `continue`: go on with those that did; `state["gathered"]` says who failed, and why.
     """
+    on_failure: FailurePolicy | None = None
+    """What `on_child_failure` was called before: `fail_fast` for `stop`, `collect` for
+    `continue`."""
     report: Report | None = None
     """Shown where the run pauses after the join; else what the children reported."""
     commit: Commit | None = None
+
+    @property
+    def failure_policy(self) -> FailurePolicy:
+        """What becomes of the others where one fails, as it is kept."""
+        return self.on_failure or (
+            "collect" if self.on_child_failure == "continue" else "fail_fast"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

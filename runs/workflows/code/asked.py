@@ -28,7 +28,7 @@ class ApprovalWanted:
     """Its name, or the name of its function."""
     optional: bool
     place: str
-    """`module, line n`."""
+    """`file, line n`."""
 
 
 @cache
@@ -49,7 +49,7 @@ def _required(function: Callable[..., Any]) -> Iterator[ApprovalWanted]:
                 step=name,
                 # what is worked out when it runs is judged when it runs
                 optional=optional is not None and getattr(optional, "value", True) is not False,
-                place=f"{module}, line {call.lineno}",
+                place=_place(module, call),
             )
 
 
@@ -73,7 +73,7 @@ class StepNamed:
 
     step: str
     place: str
-    """`module, line n`."""
+    """`file, line n`."""
 
 
 @cache
@@ -83,7 +83,7 @@ def targets(function: Callable[..., Any]) -> Sequence[StepNamed]:
     """
     own = getattr(function, "__module__", "")
     return tuple(
-        StepNamed(step=name, place=f"{module}, line {call.lineno}")
+        StepNamed(step=name, place=_place(module, call))
         for module, call in _calls(function)
         if module == own
         for name in _led_to(call)
@@ -94,7 +94,7 @@ def targets(function: Callable[..., Any]) -> Sequence[StepNamed]:
 def renamed(function: Callable[..., Any]) -> Sequence[str]:
     """Say where a step function still uses a keyword by its name of before."""
     return tuple(
-        f"{_called(call)}'s {keyword.arg!r} is called 'answers' now ({module}, line {call.lineno})."
+        f"{_called(call)}'s {keyword.arg!r} is called 'answers' now ({_place(module, call)})."
         for module, call in _calls(function)
         for keyword in call.keywords
         if keyword.arg is not None and keyword.arg == RENAMED.get(_called(call))
@@ -123,6 +123,11 @@ def _calls(function: Callable[..., Any]) -> Iterator[tuple[str, ast.Call]]:
 def _calls_in(code: ModuleSource, name: str) -> list[ast.Call]:
     found = (node for statement in code.bound[name] for node in ast.walk(statement))
     return [node for node in found if isinstance(node, ast.Call)]
+
+
+def _place(module: str, call: ast.Call) -> str:
+    file = getattr(sys.modules.get(module), "__file__", None) or module
+    return f"{file}, line {call.lineno}"
 
 
 def _called(call: ast.Call) -> str:

@@ -9,27 +9,23 @@ module is loaded and when its templates are saved.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
-from types import FrameType
 from typing import (
     Any,
     Literal,
     Never,
-    NotRequired,
     Required,
     TypedDict,
     get_args,
-    get_origin,
-    get_type_hints,
 )
 
 from runs.workflows import refusals, registry, schemas
 from runs.workflows.base import Step
 from runs.workflows.base.outcomes import ConfigInvalid
 from runs.workflows.base.typed import Shape, schema_of
+from runs.workflows.declare import places
+from runs.workflows.declare.places import WorkflowInvalid, check_keys
 from runs.workflows.refusals import FieldRefused
 from runs.workflows.registry import OnChange
 from runs.workflows.reviews import rules as review_rules
@@ -40,7 +36,6 @@ from runs.workflows.sequence import APPROVE, CANCEL, ON_CANCEL, ON_EXPIRE, REVIS
 Reducer = Literal["replace", "append", "merge", "add", "upsert_by_id", "ephemeral"]
 """How an update of a state key joins the value so far."""
 SLUG = re.compile(r"[A-Za-z0-9_-]{1,80}")
-HERE = "runs.workflows"
 
 
 class RetryPolicy(TypedDict, total=False):
@@ -56,15 +51,6 @@ class RetryPolicy(TypedDict, total=False):
     """Codes of `StepFailed` or names of exception classes that are worth another try; `*` is
     any.
     """
-
-
-class WorkflowInvalid(Exception):
-    """A declaration cannot be used. The message begins with the file and the line."""
-
-    def __init__(self, place: str, words: str) -> None:
-        super().__init__(f"{place}: {words}")
-        self.place = place
-        self.words = words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +74,8 @@ class StepUse:
 _made = 0
 _of_modules: dict[tuple[str, str], Workflow] = {}
 """File and slug → what a module declared at its top level, bound to a name or not."""
+_by_functions: dict[tuple[str, str], Workflow] = {}
+"""The same of what its functions made while it was imported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +110,13 @@ class Workflow:
     def of_file(file: str) -> list[Workflow]:
         """Give what a module's file declared at its top level, also what no name is bound to."""
         return [made for (where, _), made in _of_modules.items() if where == file]
+
+    @staticmethod
+    def by_functions(file: str) -> list[Workflow]:
+        """Give what functions made while a module's file was imported: it counts where a name of
+        the module is bound to it.
+        """
+        return [made for (where, _), made in _by_functions.items() if where == file]
 
     def place_of(self, field: str) -> str:
         """Where the declaration of `steps.<n>.…` stands; the workflow's own place for others."""
@@ -182,11 +177,11 @@ def use(
     Raises:
         WorkflowInvalid: with the file and the line.
     """
-    place = _place()
-    usual = _known(place, use, unknown)
+    place = places.place()
+    usual = places.check_keywords(place, use, unknown)
     _check_on_change(on_change, place)
-    _check_keys("retry", [retry] if retry is not None else [], RetryPolicy, place)
-    _check_keys("choices", choices, Choice, place)
+    check_keys("retry", [retry] if retry is not None else [], RetryPolicy, place)
+    check_keys("choices", choices, Choice, place)
     function = _name_of(step, place)
     name = name or function.rpartition(".")[2]
     options: dict[str, Any] = {"name": name, "step_type": step_type or name}
@@ -278,8 +273,8 @@ def workflow(
     Raises:
         WorkflowInvalid: with the file and the line.
     """
-    place = _place()
-    _known(place, workflow, unknown)
+    place = places.place()
+    places.check_keywords(place, workflow, unknown)
     if not SLUG.fullmatch(slug):
         raise WorkflowInvalid(
             place, f"{slug!r} is no slug. Use up to 80 letters, digits, hyphens and underscores."
@@ -320,45 +315,16 @@ def workflow(
         place=place,
         input=_type(input),
     )
-    frame = _declaring()
-    if frame.f_code.co_name == "<module>":
-        _of_modules[frame.f_code.co_filename, slug] = made
+    file, at_top = places.module_of(places.declaring())
+    if at_top:
+        _of_modules[file, slug] = made
+    elif file:
+        _by_functions[file, slug] = made
     return made
 
 
 def _type(shape: Shape | None) -> type[Any] | None:
     return shape if isinstance(shape, type) else None
-
-
-def _declaring() -> FrameType:
-    """The frame outside of this package that the declaration comes from."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(HERE):
-        frame = frame.f_back
-    return frame
-
-
-def _place() -> str:
-    """The file and line of the declaration."""
-    frame = _declaring()
-    return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
-
-
-def _known(
-    place: str, function: Callable[..., object], unknown: Mapping[str, object]
-) -> dict[str, object]:
-    """Give a function's parameters with their defaults; refuse what is none of them."""
-    parameters = signature(function).parameters.values()
-    known = {
-        parameter.name: parameter.default
-        for parameter in parameters
-        if parameter.kind is not parameter.VAR_KEYWORD
-    }
-    for name in unknown:
-        raise WorkflowInvalid(
-            place, f"{function.__name__}(…): {refusals.unknown('keyword', name, known)}"
-        )
-    return known
 
 
 def _name_of(step: Step | str, place: str) -> str:
@@ -384,28 +350,6 @@ def _endings(ends: Mapping[str, StepUse | Step | None], place: str) -> Iterator[
         if step is not None:
             used = step if isinstance(step, StepUse) else replace(use(step), name=end)
             yield replace(used, options={**used.options, "name": used.name, "only_on": end})
-
-
-def _check_keys(keyword: str, given: Sequence[Any], kind: Any, place: str) -> None:
-    """Refuse objects of a keyword that lack a key, or have one that nobody reads."""
-    for values in given:
-        known = kind.__annotations__
-        if not isinstance(values, Mapping):
-            raise WorkflowInvalid(place, f"{keyword}: {values!r:.60} is no object.")
-        for name in values:
-            if name not in known:
-                raise WorkflowInvalid(
-                    place, f"{keyword}: {refusals.unknown('key', str(name), known)}"
-                )
-        for name in known:
-            if name not in values and _is_required(kind, name):
-                raise WorkflowInvalid(place, f"{keyword}: {name!r} is missing.")
-
-
-def _is_required(kind: Any, name: str) -> bool:
-    """Whether an object of a TypedDict has to have a key; its annotations are texts here."""
-    marked = get_origin(get_type_hints(kind, include_extras=True)[name])
-    return marked is Required or (kind.__total__ and marked is not NotRequired)
 
 
 def _check_on_change(policy: str | None, place: str) -> None:

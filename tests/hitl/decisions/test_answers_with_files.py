@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from checkpoints.state import codec
 from hitl.models import Decision, IdempotencyKey
@@ -363,3 +364,27 @@ def test_a_file_of_more_than_may_be_is_refused_with_its_size(ben, monkeypatch):
     with pytest.raises(services.BadFile, match="4"):
         services.upload(b"four", "a.txt", owner=ben, field="Scan")
     assert not Upload.objects.exists()
+
+
+def test_the_pages_of_an_order_show_a_thumbnail_of_a_picture_and_the_text_of_a_paper(
+    waiting, ana_api, page
+):
+    """Issue 36: they were names alone."""
+    client, _ = page
+    paper = {"name": "a.txt", "content": base64.b64encode(b"Dear all").decode()}
+    body = {"town": "Graz", "scan": SCAN, "pages": [{"page": paper}]}
+    answer = ana_api.post(address(waiting), {"decision": "answer", "input": body}, format="json")
+    assert answer.status_code == 201, answer.json()
+    drive(waiting)
+    picture = Artifact.objects.get(media="image/png")
+    text = Artifact.objects.get(media="text/plain")
+    shown = client.get(f"/work-orders/{waiting.shown_id}/").content.decode()
+    assert f'<img src="/artifacts/{picture.shown_id}?preview"' in shown
+    assert 'alt="Preview of scan.png"' in shown
+    assert shown.count("?preview") == 1
+    assert f'<a href="/artifacts/{text.shown_id}?text">Show its text</a>' in shown
+    seen = client.get(f"/artifacts/{picture.shown_id}?preview")
+    assert (seen["Content-Type"], seen.content) == ("image/png", PNG)
+    Artifact.objects.update(digest="", dropped_at=timezone.now())
+    shown = client.get(f"/work-orders/{waiting.shown_id}/").content.decode()
+    assert "?preview" not in shown and "?text" not in shown

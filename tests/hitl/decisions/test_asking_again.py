@@ -11,13 +11,13 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints.models import Checkpoint
+from checkpoints.models import Blob
 from hitl.decisions import services
 from hitl.models import Via
 from hitl.threads import erasure
 from runs import definitions
 from runs import services as runs
-from runs.models import Pause, Template, WorkOrder
+from runs.models import Artifact, Pause, Template, WorkOrder
 from runs.services import InputInvalid, resubmit
 from runs.services.resubmit import CannotAskAgain
 from runs.workflows import attachments
@@ -164,7 +164,8 @@ def test_who_left_the_team_or_sees_nothing_asks_for_nothing(cancelled, api, ana)
     assert WorkOrder.objects.count() == 1
 
 
-def test_files_come_along_and_what_is_gone_is_said(make_order, ana):
+@pytest.mark.parametrize("gone", ["damaged", "deleted"])
+def test_files_come_along_and_what_is_gone_is_said(make_order, ana, gone):
     newest = Template.objects.filter(slug="writing").latest("version")
     schema = {"type": "object", "properties": {"paper": attachments.schema_of("Paper", "")}}
     definitions.edit_template(
@@ -176,9 +177,13 @@ def test_files_come_along_and_what_is_gone_is_said(make_order, ana):
     new = resubmit.ask_again(order.pk, by=ana)
     assert new.input == order.input
     services.cancel_order(new.pk, by=ana, via=Via.PAGE)
-    Checkpoint.objects.filter(thread=new.thread_id, parent=None).update(digest="0" * 64)
+    if gone == "damaged":
+        Blob.objects.filter(pk=order.input["paper"]["sha256"]).update(content=b"other bytes")
+    else:
+        Artifact.objects.filter(thread=new.thread_id).delete()
     with pytest.raises(InputInvalid, match="not there any more"):
         resubmit.ask_again(new.pk, by=ana)
+    assert not WorkOrder.objects.filter(again_of=new).exists()
 
 
 def test_a_secret_that_was_not_kept_is_not_made_up(cancelled, ana):

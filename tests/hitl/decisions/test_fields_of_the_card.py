@@ -13,7 +13,7 @@ import pytest
 
 from hitl.api.pauses.fields import PauseOut
 from hitl.ledger import evidence
-from hitl.testing import playing
+from hitl.testing import reading
 from hitl.threads import document
 from runs.models import Pause
 
@@ -67,8 +67,8 @@ PLACES: dict[str, tuple[Callable[[], set[str]], Elsewhere]] = {
         lambda: of_templates("shown", RECEIPT),
         OF_RECEIPT,
     ),
-    "the kit (hitl/testing/playing.py)": (
-        lambda: {field.name for field in dataclasses.fields(playing.Question)},
+    "the kit (hitl/testing/reading.py)": (
+        lambda: {field.name for field in dataclasses.fields(reading.Question)},
         OF_KIT,
     ),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils import translation
@@ -51,7 +52,7 @@ SCALARS = st.sampled_from(
 
 
 @st.composite
-def objects(draw: st.DrawFn, inner: st.SearchStrategy) -> dict:
+def objects(draw: st.DrawFn, inner: st.SearchStrategy) -> dict[str, Any]:
     parts = draw(st.dictionaries(st.sampled_from(NAMES), inner, min_size=1, max_size=4))
     return {
         "type": "object",
@@ -62,7 +63,7 @@ def objects(draw: st.DrawFn, inner: st.SearchStrategy) -> dict:
 
 
 @st.composite
-def lists(draw: st.DrawFn, inner: st.SearchStrategy) -> dict:
+def lists(draw: st.DrawFn, inner: st.SearchStrategy) -> dict[str, Any]:
     return {
         "type": "array",
         "items": {**draw(objects(inner)), **draw(TITLES)},
@@ -85,7 +86,7 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.open: list[tuple[str, str]] = []
         self.found: list[str] = []
-        self.attributes: dict[str, dict] = {}
+        self.attributes: dict[str, dict[str, str | None]] = {}
         self.around: dict[str, set[str]] = {}
         self.texts: dict[str, str] = {}
         self.links: list[tuple[str, str]] = []

@@ -21,7 +21,15 @@ from tests.conftest import drive
 from tests.databases.whole import file_database as file_database
 from tests.hitl.live.sockets import bearer, elsewhere, receive, socket, write
 
-KIND = WorkKind(uuid.UUID(int=1), "en", observes=False, may_prioritise=False, may_trace=False, by=1)
+KIND = WorkKind(
+    uuid.UUID(int=1),
+    "en",
+    observes=False,
+    may_prioritise=False,
+    may_suspend=True,
+    may_trace=False,
+    by=1,
+)
 TEXTS = st.lists(st.sampled_from("abc"), min_size=3, max_size=4)
 
 

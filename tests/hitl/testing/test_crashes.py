@@ -5,6 +5,7 @@ line, and lets good workflows pass.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import inspect
 import re
 import subprocess
@@ -14,6 +15,7 @@ import tempfile
 import pytest
 
 from hitl.testing import NotCrashProof, outside, survives_every_crash
+from runs.workflows import Done, step, use, wait_for_input, workflow
 from tests.databases.copies import ROOT
 from tests.hitl.testing import broken, shop
 from tests.hitl.testing.broken import one
@@ -187,12 +189,33 @@ def test_workers_that_are_processes_die_by_sigkill(tmp_path):
 
 def test_answers_must_be_as_many_as_questions():
     with pytest.raises(
-        NotCrashProof, match=r"price asks once more than `answers` has entries \(0\)"
+        NotCrashProof, match=r"price asks once more than `answers` has entries \(0\), in the first"
     ):
         survives_every_crash(REFUND)
-    with pytest.raises(NotCrashProof, match="ended completed with 1 answers left"):
+    with pytest.raises(NotCrashProof, match="completed with 1 answer left, in the first"):
         survives_every_crash(one("broken.late"), answers=["approve"])
     with pytest.raises(NotCrashProof, match="`most` is 3"):
         survives_every_crash(one("broken.late"), most=3)
     with pytest.raises(LookupError, match="No module refers to"):
         survives_every_crash(one("broken.late"), watch=[lambda: None])
+
+
+def test_a_fake_that_remembers_is_told_by_the_run_that_it_spoils():
+    """Before, it read as if the test had answers too many."""
+    told_of: list[str] = []
+
+    @step("t.asks_until_told", asks=True)
+    def asks_until_told(state, context):
+        street = {"street": {"type": "string"}}
+        needs = {"type": "object", "properties": street, "required": ["street"]}
+        wanted = functools.partial(wait_for_input, blocking_reason="address", question="Where to?")
+        if not told_of and (asked := wanted(state, context, required_inputs=needs)):
+            return asked
+        told_of.append("the street")
+        return Done()
+
+    asks = workflow("asks-until-told", title="Asks", steps=[use(asks_until_told)])
+    answers = [{"street": "Main Street"}]
+    with pytest.raises(NotCrashProof, match=r"1 answer left, in the second run.* `fresh=`"):
+        survives_every_crash(asks, answers=answers)
+    survives_every_crash(asks, answers=answers, fresh=told_of.clear)

@@ -4,24 +4,34 @@ wait for.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from hitl.decisions.errors import AnswerInvalid
-from hitl.testing import Engine, NotCrashProof, NothingAsked, play, survives_every_crash
+from hitl.decisions.errors import AnswerInvalid, NotFound
+from hitl.testing import (
+    Engine,
+    LinkRefused,
+    NotCrashProof,
+    NothingAsked,
+    play,
+    survives_every_crash,
+)
 from runs import tasks
 from runs.agents.model.scripted import Wanted
 from runs.engine.context import streaming
 from runs.services import InputInvalid
-from runs.workflows import Go, step, use, workflow
+from runs.workflows import Done, Go, Report, Sleep, step, timing, use, workflow
+from runs.workflows.reviews.review import Review
 from tests.databases.copies import ROOT
 from tests.hitl.testing import shop
 from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
@@ -329,3 +339,95 @@ def test_what_is_asked_of_failed_work_says_why_it_failed_and_where():
         assert run.question
     assert "ZeroDivisionError" in str(nothing.value) or "division" in str(nothing.value)
     assert f"{__file__}, line " in str(nothing.value) and "in breaks" in str(nothing.value)
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@step("t.until_midnight")
+def until_midnight(state, context):
+    today = timing.now().astimezone(BERLIN)
+    tomorrow = (today + dt.timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return Sleep(until=tomorrow)
+
+
+@step("t.agree")
+def agree(state, context):
+    return Go(report=Report(content="As agreed."))
+
+
+@step("t.end")
+def end(state, context):
+    return Done()
+
+
+OUTSIDE = "billing@supplier.example"
+RULES: Review = {
+    "reviewers": {"users": ["cleo"]},
+    "external": [OUTSIDE],
+    "link_answers": True,
+    "risk": "low",
+}
+AGREED = workflow(
+    "agreed", title="Agreed", steps=[use(agree, pause_after=True, review=RULES), use(end)]
+)
+
+
+@pytest.mark.parametrize(("day", "hours"), [((3, 27), 24), ((3, 28), 23), ((10, 31), 25)])
+def test_the_clock_of_a_test_is_set_to_a_day_whose_hours_are_not_24(day, hours):
+    steps = [use(until_midnight), use(end)]
+    begins = dt.datetime(2027, day[0], day[1], tzinfo=BERLIN)
+    run = play(workflow("night", title="Night", steps=steps), at=begins)
+    assert run.wakes_at is not None
+    assert run.wakes_at - begins.astimezone(dt.UTC) == dt.timedelta(hours=hours)
+    run.advance(until=begins + dt.timedelta(days=1, minutes=-1))
+    assert run.status == "pending"
+    assert run.advance(until=begins + dt.timedelta(days=1)).done
+
+
+def test_the_clock_goes_forward_only_and_by_moments_alone():
+    engine = Engine.on_sqlite()
+    with pytest.raises(ValueError, match="no moment without a time zone"):
+        play(AGREED, engine=engine, at=dt.datetime(2027, 3, 28))
+    run = play(AGREED, engine=engine, at=dt.datetime(2027, 3, 28, tzinfo=BERLIN))
+    for back in (
+        lambda: run.advance(until=dt.datetime(2027, 3, 27, tzinfo=BERLIN)),
+        lambda: play(AGREED, engine=engine, at=dt.datetime(2027, 3, 27, tzinfo=BERLIN)),
+    ):
+        with pytest.raises(ValueError, match="forward only"):
+            back()
+
+
+def test_somebody_outside_answers_by_their_address_and_nobody_else_does():
+    run = play(AGREED)
+    with pytest.raises(NotFound):
+        run.approve(by="stranger@elsewhere.example")
+    run.approve(by=OUTSIDE.upper())
+    assert (run.done, run.decisions) == (True, [("agree", "approve", OUTSIDE)])
+
+
+@pytest.mark.parametrize("to", ["cleo", OUTSIDE])
+def test_a_link_answers_once_for_its_revision_and_while_it_is_good(to):
+    run = play(AGREED, at=dt.datetime(2027, 1, 1, tzinfo=BERLIN))
+    old = run.link(to)
+    run.revise("shorter", by="cleo")
+    with pytest.raises(LinkRefused, match="has changed"):
+        run.approve(by=old)
+    late = run.link(to)
+    run.advance(days=settings.WAYSTATION_LINK_DAYS + 1)
+    with pytest.raises(LinkRefused, match="expired"):
+        run.approve(by=late)
+    good = run.link(to)
+    run.approve(by=good)
+    assert (run.done, run.decisions[-1]) == (True, ("agree", "approve", to))
+    with pytest.raises(LinkRefused, match="answered already"):
+        run.approve(by=good)
+
+
+def test_a_link_answers_only_where_the_rules_let_it():
+    closed = use(agree, pause_after=True, review={"reviewers": {"users": ["cleo"]}})
+    run = play(workflow("closed", title="Closed", steps=[closed, use(end)]))
+    for to in ("cleo", OUTSIDE):
+        with pytest.raises(LinkRefused, match="Log in to answer"):
+            run.approve(by=run.link(to))
+    assert run.approve().done

@@ -17,13 +17,13 @@ from runs.workflows.base import Ask, Report
 from tests.conftest import drive, pause_of
 from tests.doors.faces import Cost, Face, counted
 from tests.doors.html import join
-from tests.worlds.large_patch import FILES, large_patch, part_of
+from tests.worlds.large_patch import FILES, FOLDERS, large_patch, part_of
 from tests.worlds.ruled_order import browser
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
-MOST = {"elements": 2_500, "bytes": 150_000, "calls": 265_000}
-"""Of the order page with such a patch; a quarter of the calls looks for colours."""
+MOST = {"elements": 2_500, "bytes": 120_000, "calls": 155_000}
+"""Of the order page with such a patch; half of the calls look for colours."""
 Asked = Callable[..., Pause]
 
 
@@ -72,7 +72,7 @@ def test_the_page_of_a_large_patch_is_small(page, asked):
     assert not {name: count for name, count in found.items() if count > MOST[name]}, found
     assert cost.queries <= 13, cost
     assert html.count("data-path=") == FILES
-    assert html.count('<li class="d') == FILES + len(set(re.findall(r"src/app\d", LARGE)))
+    assert len(re.findall(r'<li class="d\d', html)) == FILES + FOLDERS
 
 
 def test_every_line_can_be_reached_with_and_without_javascript(page, asked):

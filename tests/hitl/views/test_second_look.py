@@ -222,6 +222,21 @@ def test_arguments_that_were_edited_are_not_dropped(order_that, ana):
     assert Decision.objects.get().payload["calls"]["mail"]["arguments"] == {"subject": "Hello"}
 
 
+def test_of_many_arguments_what_was_changed_is_repeated_first(order_that, ana):
+    """Before: a hundred were repeated, and the one that was changed may have been another."""
+    many = {f"a{number:03}": number for number in range(150)} | {"amount": 70, "zebra": 1}
+    call = Call(id="pay", tool="pay", arguments=many, editable=["/zebra"], risk="high")
+    order = drive(
+        order_that(lambda state, context: ask_about_calls(state, context, calls=[call]) or Done())
+    )
+    typed = {"call.0.edit.0": "2", "call.0.decision": "edit"}
+    again = asked(post(ana, pause_of(order), action="answer", **typed))
+    rows = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", again, re.DOTALL)
+    said = [(name, " ".join(value.split())) for name, value in rows]
+    assert said[:2] == [("zebra", "<del>1</del> <ins> 2</ins>"), ("amount", "70")]
+    assert len(said) == 100 and "52 more arguments, unchanged" in again
+
+
 # Words that came too late
 
 

@@ -19,6 +19,8 @@ from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
 from runs.states import ENDED
+from runs.workflows.base import Child, Context, Gather, Outcome, State
+from runs.workflows.registry import step
 from tests.conftest import fresh
 from tests.killed import moments
 from tests.runs.accidents.deaths import every_death as each_death
@@ -29,6 +31,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 ASKING = {"pause_after": True, "pause_phase": "asking"}
 
 
+@step("crash.in_turn")
+def in_turn(state: State, context: Context) -> Outcome:
+    """Three child runs, of which one is under way at a time."""
+    steps = {"one": "one", "two": "two", "three": "one"}
+    children = [Child(name=name, steps=[step]) for name, step in steps.items()]
+    return Gather(children=children, at_once=1, into="parts")
+
+
 @pytest.fixture
 def family(templates, ana, team):
     """`family(fails=…, asks=…)`: an order whose second step gathers the children `one` and
@@ -36,7 +46,7 @@ def family(templates, ana, team):
     """
     moments.load()
 
-    def make(*, fails: bool = False, asks: bool = False) -> WorkOrder:
+    def make(*, fails: bool = False, asks: bool = False, in_turn: bool = False) -> WorkOrder:
         one = {
             "step_type": "execute",
             "name": "one",
@@ -45,8 +55,13 @@ def family(templates, ana, team):
         }
         two = {"step_type": "execute", "name": "two", "step_template_slug": "model-fail"}
         slug = f"family-{'fails' if fails else 'works'}-{'asks' if asks else 'goes'}"
+        slug += "-in-turn" if in_turn else ""
         definitions.edit_step_template(
-            slug, title="Crew", config={"parallel": True, "into": "parts"}, sub_steps=[one, two]
+            slug,
+            title="Crew",
+            function="crash.in_turn" if in_turn else "",
+            config={} if in_turn else {"parallel": True, "into": "parts"},
+            sub_steps=[one, two],
         )
         crew = {"step_type": "execute", "name": "crew", "step_template_slug": slug}
         finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
@@ -237,3 +252,60 @@ def test_children_are_taken_up_again_as_a_whole_or_not_at_all(family, ben):
         lambda order: advance(order.latest_run.pk, budget=60),
         lambda order: settled(order, ben),
     )
+
+
+def test_children_in_turn_begin_with_their_first_or_not_at_all(family, ben):
+    """The gather is a commit, and the start of its first children another: who dies between them
+    leaves a parent that the sweep starts them for.
+    """
+    every_death(
+        partial(family, in_turn=True),
+        lambda order: advance(order.latest_run.pk, budget=60),
+        lambda order: settled(order, ben),
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["completes", "fails"])
+def test_the_next_child_starts_once_whenever_the_worker_dies(family, ben, fails):
+    """Between the end of a child and the start of the next, between that start and its being
+    counted, and behind both.
+    """
+
+    def make():
+        order = gathered(family(in_turn=True, fails=fails))
+        if fails:
+            advance(kid(order, "one").pk, budget=60)
+        return order
+
+    every_death(
+        make,
+        lambda order: advance(kid(order, "two" if fails else "one").pk, budget=60),
+        lambda order: settled(order, ben),
+    )
+
+
+def test_children_in_turn_are_taken_up_again_as_a_whole_or_not_at_all(family, ben):
+    """After a retry each of them that had not completed goes on, or begins, once."""
+
+    def make():
+        order = settled(family(in_turn=True, fails=True), ben)
+        moments.FAILURES[f"{order.shown_id}/two"] = 0
+        runs.retry(order.pk, by=ben)
+        return fresh(order)
+
+    every_death(
+        make,
+        lambda order: advance(order.latest_run.pk, budget=60),
+        lambda order: settled(order, ben),
+    )
+
+
+def test_children_in_turn_are_cancelled_as_a_whole_whoever_starts_the_next(family, ben):
+    def cancel(order):
+        services.cancel_order(order.pk, by=ben, via=Via.REST)
+
+    def settle(order):
+        moments.insist(partial(cancel, order))
+        return settled(order, ben)
+
+    every_death(lambda: gathered(family(in_turn=True, asks=True)), cancel, settle)

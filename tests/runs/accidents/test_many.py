@@ -17,9 +17,13 @@ from hitl.decisions import services
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Decision, Via
+from runs import definitions
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
+from runs.states import LIVE
+from runs.workflows.base import Child, Context, Gather, Outcome, State
+from runs.workflows.registry import step
 from tests.conftest import drive, fresh
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments
@@ -28,7 +32,15 @@ from tests.worlds import lost_worker
 ORDERS = 100 if connection.vendor == "postgresql" else 30
 PAUSED = 10_000 if connection.vendor == "postgresql" else 1_000
 """SQLite is for a few: that nothing is lost, and which index is taken, fewer say as well."""
+CROWD, AT_ONCE = 24, 5
+"""Child runs of one step, and how many of them may be under way."""
 DAY = dt.timedelta(days=1)
+
+
+@step("many.crowd")
+def crowd(state: State, context: Context) -> Outcome:
+    children = [Child(name=f"c{number}", steps=["one"]) for number in range(CROWD)]
+    return Gather(children=children, at_once=AT_ONCE, into="parts")
 
 
 def all_at_once(jobs, *, threads=8):
@@ -168,3 +180,32 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(
     assert drive(order).status == "paused"
     assert WorkOrder.objects.count() == 2
     assert fresh(order).latest_run.lease_owner == ""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.one_database
+def test_many_workers_start_the_child_runs_of_one_step_each_once(templates, ana, team):
+    """P4, P12: whoever ends a child, and whoever sweeps, look for the next ones at once."""
+    moments.load()
+    one = {"step_type": "execute", "name": "one", "step_template_slug": "model-work"}
+    definitions.edit_step_template("crowd", title="Crowd", function="many.crowd", config={},
+                                   sub_steps=[one])  # fmt: skip
+    finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
+    steps = [{"step_type": "execute", "name": "crowd", "step_template_slug": "crowd"}, finish]
+    definitions.edit_template("crowd", title="Crowd", needs_repository=False, steps=steps)
+    order = moments.make("crowd", by=ana, team=team)
+    parent = order.latest_run_id
+    assert parent is not None
+    for _ in range(10 * CROWD):
+        due = [key for key, _ in lost_runs.due_again(now=timezone.now(), patience=-DAY)]
+        if not due:
+            break
+        # some of them look for the next child that another one starts just now
+        all_at_once([partial(advance, key, budget=60) for key in [*due, parent, parent, parent]])
+        live = Run.objects.filter(work_order=order, depth=1, status__in=sorted(LIVE)).count()
+        assert live <= AT_ONCE
+    order = fresh(order)
+    assert order.status == "completed"
+    assert Run.objects.filter(work_order=order, depth=1, status="completed").count() == CROWD
+    assert len(moments.EFFECTS) == CROWD + 1
+    assert set(moments.EFFECTS.values()) == {1}

@@ -19,7 +19,19 @@ from runs.workflows.base import ConfigInvalid
 from runs.workflows.refusals import FieldRefused, as_text
 from runs.workflows.reviews import calendars, narrowing, rules
 
-VALUES = (None, True, False, 0, -1.5, "", "it", [], [None, True], {}, {"it": [None, True]})
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1.5,
+    "",
+    "it",
+    [],
+    [None, True],
+    {},
+    {"it": [None, True]},
+)
 """Of each type of JSON, some of them holding what Python writes otherwise."""
 PYTHON = re.compile(
     r"\b(?:None|True|False|NoneType|dict|tuple|str|int|bool)\b|\w+(?:Error|Exception)\b|<class"
@@ -162,7 +174,7 @@ def test_no_refusal_of_a_configuration_speaks_python(kind, settings):
     "name", [name for name in OF_STEPS if (registry.config_schema(name) or {}).get("properties")]
 )
 def test_no_refusal_of_a_steps_configuration_speaks_python(name):
-    assert python_said(configured(name), registry.config_schema(name)) == []
+    assert python_said(configured(name), registry.config_schema(name) or {}) == []
 
 
 SAYS_MORE = {"title", "description", "default", "examples", "deprecated", "$schema", "$comment"}

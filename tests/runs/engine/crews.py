@@ -18,7 +18,9 @@ from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows.base import (
+    Child,
     Context,
+    Gather,
     Go,
     Outcome,
     Report,
@@ -92,6 +94,33 @@ def crew(make_order):
     if connection.vendor == "sqlite":
         return  # a third of each test; that the promises are asked alike there has its own tests
     assert broken() == {}
+
+
+@pytest.fixture
+def many(crew):
+    """`many(5, at_once=2)`: an order whose step gathers so many children; each adds 1, and says its
+    number.
+    """
+
+    def make(count: int, *, subs: Any = None, names: Any = None, update: Any = None, **options):
+        def gather(state, context):
+            found = names or [f"c{number}" for number in range(count)]
+            return Gather(
+                children=[
+                    Child(name=name, update={"number": number, **(update or {})})
+                    for number, name in enumerate(found)
+                ],
+                **options,
+            )
+
+        PLAYS["crew"] = gather
+        PLAYS.setdefault("count", lambda state, context: Go(
+            update={"count": 1, "said": [str(state["number"])]},
+            report=Report(content=f"I am {state['number']}."),
+        ))  # fmt: skip
+        return crew(subs or [sub("count")], function="test.play")
+
+    return make
 
 
 def work_off() -> None:

@@ -13,7 +13,7 @@ from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs import definitions
+from runs import definitions, limits
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -327,8 +327,8 @@ def gathers(children):
 
 
 @ONE
-def test_what_cannot_be_gathered_fails_the_step_in_words(crew, settings):
-    settings.WAYSTATION_GATHER_WIDTH = 3
+def test_what_cannot_be_gathered_fails_the_step_in_words(crew, monkeypatch):
+    monkeypatch.setattr(limits, "GATHER_CHILDREN", 3)
     for children, code in (
         ([Child(name="a"), Child(name="a")], "gather_invalid"),
         ([Child(name="")], "gather_invalid"),
@@ -448,10 +448,11 @@ def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after
     """The wish was for the order: that a child had no boundary left does not end it."""
     order = crew([sub("one"), sub("two")], parallel=True)
     advance(order.latest_run_id, budget=60)
-    runs.suspend(order.pk, by=ana)
+    runs.suspend(order.pk, by=ana, reason="wait for Ben")
     order = worked(order)
     pause = Pause.objects.open().get()
     assert (pause.run_id, pause.step, pause.phase) == (order.latest_run_id, "crew", "suspended")
+    assert pause.question == "Suspended by Ana Ruiz: wait for Ben"
     answer(pause, ana)
     assert fresh(order).status == "completed"
 

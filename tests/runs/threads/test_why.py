@@ -58,6 +58,8 @@ HOLDS_BACK: dict[type[Model], dict[str, set[Code]]] = {
         "attempts": {Code.RETRY},
         "awaited": {Code.CHILDREN},
         "children": {Code.CHILDREN},
+        "gather_queued": {Code.CHILDREN},
+        "gather_due_at": {Code.CHILDREN},
         "lease_owner": {Code.AT_WORK, Code.WORKER_LOST},
         "lease_until": {Code.AT_WORK, Code.WORKER_LOST},
         "lost_attempts": {Code.AT_WORK, Code.WORKER_LOST, Code.LATER, *DUE},
@@ -92,7 +94,8 @@ HOLDS_BACK: dict[type[Model], dict[str, set[Code]]] = {
 HOLDS_NOTHING_BACK: dict[type[Model], set[str]] = {
     Run: {
         "artifacts", "child_name", "code_seen", "created_at", "definition", "depth", "epoch",
-        "forked_from", "id", "imported_at", "input", "optional", "parent", "progress",
+        "forked_from", "gather_failed", "gather_size", "id", "imported_at", "input", "optional",
+        "parent", "progress",
         "queued_turn",
         "reason", "retry_of", "started_at", "started_by", "step_traceback", "untraced_steps",
         "work_order",

@@ -48,6 +48,8 @@ for slug, more in {
     "paper-reason": {"review": {"reason_required": ["approve"]}},
 }.items():
     definitions.edit_template(slug, title=slug.capitalize(), steps=[{**ask, **more}, tick], needs_repository=False)
+definitions.edit_step_template("slow-calls", title="Calls", function="slow.calls", config={"risk": "high"})
+definitions.edit_template("paper-calls", title="Calls", steps=[{"step_type": "execute", "step_template_slug": "slow-calls"}], needs_repository=False)
 """
 BOX = """e => {
   const { top, bottom, left, right } = e.getBoundingClientRect();
@@ -75,7 +77,8 @@ def ask(alone: SlowStack) -> Callable[..., dict[str, Any]]:
         body = {"template": template, "team": "platform", **({"title": title} if title else {})}
         status, order = alone.call("POST", "/api/v1/work-orders", body, token=TOKENS["ana"])
         assert status == 201, order
-        found = alone.paused(order["id"], TOKENS["ana"], "awaiting_plan_approval")
+        phase = "tool" if template == "paper-calls" else "plan"
+        found = alone.paused(order["id"], TOKENS["ana"], f"awaiting_{phase}_approval")
         return {"order": order["id"], "path": f"/work-orders/{order['id']}/", **found}
 
     return make

@@ -18,7 +18,7 @@ PROBE = """(scope) => {
     for (const one of document.querySelectorAll("main details")) one.open = true;
     document.querySelector(".revision")?.classList.add("open");
     for (const one of document.querySelectorAll(".look")) one.classList.add("on");
-    for (const one of document.querySelectorAll(".call [value=edit]")) one.checked = true;
+    for (const one of document.querySelectorAll(".call > [class*=of-]")) one.style.display = "block";
   };
   const ready = () => { open(); if (scope === "dialog") document.querySelector("[data-confirm]").showModal(); };
   ready();
@@ -105,6 +105,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.page.route_web_socket("**/ws/**", lambda _: None)
+        self.page.on("filechooser", lambda _: None)  # none is chosen
         self.browser = self.page.context.new_cdp_session(self.page)
         self.browser.on("Fetch.requestPaused", self._note)
         kinds = [{"resourceType": kind} for kind in ("Document", "Fetch", "XHR", "Ping", "Other")]
@@ -134,17 +135,20 @@ class Watch:
     held = False
     """Whether the page is kept where it is."""
 
-    def go(self, path: str) -> None:
-        """Open a page, and forget what was typed there before. From the page itself, where it is
+    def go(self, path: str, opens: str = "") -> None:
+        """Open a page, and what is to be clicked on it, and forget what was typed there before. From the page itself, where it is
         there already: else each time a process of its own would begin.
         """
         self.held = False
         self.page.evaluate("sessionStorage.clear()")
-        if urlsplit(self.page.url).path == path:
+        if self.page.url.endswith(path):
             with self.page.expect_navigation():
                 self.page.evaluate("(path) => location.replace(path)", path)
         else:
             self._come(path)
+        if opens:
+            self.page.locator(opens).click()
+            self.page.locator("[data-pane] [data-pause]").wait_for()
         self.held = True
 
     def _come(self, path: str) -> None:
@@ -176,6 +180,8 @@ class Pressing:
     scope: str
     goes_with: dict[str, str]
     """By the beginning of a field's name, the answer that Ctrl+Enter in it sends."""
+    opens: str = ""
+    """What is clicked first: the row whose question is looked at beside the list."""
 
     def all(self, keys: list[str]) -> int:
         """Gives how many presses there were."""
@@ -205,7 +211,7 @@ class Pressing:
 
     def come(self) -> list[dict[str, Any]]:
         """What can have the focus on a page that is new."""
-        self.watch.go(self.path)
+        self.watch.go(self.path, self.opens)
         found: list[dict[str, Any]] = self.watch.page.evaluate(PROBE, self.scope)
         return found
 
@@ -237,8 +243,10 @@ FOCUS, STRIKE = "(at) => probe.focus(at)", "([at, groups]) => probe.strike(at, g
 
 
 def _opens(thing: dict[str, Any]) -> bool:
-    """Whether a space opens a list or a calendar of the browser's, which takes what is typed next."""
-    return str(thing["type"]).startswith(("select", "date"))
+    """Whether a space opens a list, a calendar or a choice of files of the browser's, which takes
+    what is typed next.
+    """
+    return str(thing["type"]).startswith(("select", "date", "file"))
 
 
 def _allowed(thing: dict[str, Any], key: str, goes_with: dict[str, str]) -> set[str]:
@@ -252,9 +260,9 @@ def _allowed(thing: dict[str, Any], key: str, goes_with: dict[str, str]) -> set[
     return set()
 
 
-def type_into_all(watch: Watch, path: str, scope: str) -> int:
+def type_into_all(watch: Watch, path: str, scope: str, opens: str = "") -> int:
     """Type a sentence into every field; gives how many there were."""
-    watch.go(path)
+    watch.go(path, opens)
     things, page, typed = watch.page.evaluate(PROBE, scope), watch.page, 0
     for at, thing in enumerate(things):
         if not thing["takes"] or not page.evaluate("(at) => probe.focus(at)", at):

@@ -506,7 +506,7 @@ def test_what_is_wrong_stands_at_its_field_and_has_the_focus(stack, open_page, a
     wrong = page.get_by_label("Iban")
     expect(wrong).to_be_focused()
     expect(wrong).to_have_attribute("aria-invalid", "true")
-    said = page.locator(f"#{wrong.get_attribute('aria-describedby')}")
+    said = page.locator(f"[id='{wrong.get_attribute('aria-describedby')}']")
     gap = said.evaluate(BOX)["top"] - wrong.evaluate(BOX)["bottom"]
     assert -100 < gap < 40, "beside its field"
     assert said.evaluate("e => getComputedStyle(e).color") == "rgb(180, 35, 24)"

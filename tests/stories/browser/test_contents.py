@@ -163,3 +163,46 @@ def test_without_javascript_a_row_is_added_by_the_server(open_page, ask):
 
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page.locator("[name='input.lines.1.item'][autofocus]")).to_have_count(1)
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "without JavaScript"])
+def test_a_call_has_its_fields_where_they_are_chosen_and_is_repeated_before_it_is_made(
+    stack, open_page, ask, live
+):
+    """Issue 36: the fields of *Edit* and *Reject* stood there all the time, and the second look
+    named neither the arguments nor what was changed of them.
+    """
+    asked = ask("paper-calls")
+    page = open_page("ana", asked["path"], java_script_enabled=live, **DESKTOP)
+    pay, mail = (page.get_by_role("group", name=re.compile(name)) for name in ("^pay", "^mail"))
+    total, why = pay.locator("textarea[name$='edit.0']"), pay.get_by_label(re.compile("^Reason"))
+    words = mail.get_by_label(re.compile("^Result"))
+    expect(pay.locator(".arguments")).to_contain_text("sum")
+    for field in (total, why, words):
+        expect(field).to_be_hidden()
+    pay.get_by_label("Reject", exact=True).check()
+    expect(why).to_be_visible()
+    expect(total).to_be_hidden()
+    why.fill("Too much.")
+    pay.get_by_label("Approve with changes", exact=True).check()
+    expect(why).to_be_hidden()
+    total.fill("9")
+    mail.get_by_label("Answer in its place", exact=True).check()
+    words.fill("Ada knows.")
+    shot(page, f"card-calls-{'live' if live else 'plain'}")
+    page.get_by_role("button", name=re.compile("^Send decisions")).click()
+
+    sure = page.get_by_role("dialog") if live else page.locator("main")
+    expect(sure).to_contain_text("High risk: are you sure?")
+    expect(sure.locator(".call-title")).to_have_text(re.compile(r"pay\s+high risk", re.IGNORECASE))
+    given = sure.locator(".arguments > div")
+    expect(given).to_have_text([re.compile(r"sum\s*7\s*9"), re.compile(r"to\s*Ada")])
+    expect(given.first.locator("del")).to_have_text("7")
+    expect(given.first.locator("ins")).to_have_text("9")
+    expect(sure.locator(".happens")).to_contain_text(
+        "mail is not called; your words are its result."
+    )
+    shot(page, f"card-calls-sure-{'live' if live else 'plain'}")
+    assert decided(stack, asked) == {}
+    sure.get_by_role("button", name=re.compile("^Yes, Send decisions")).click()
+    until(lambda: decided(stack, asked), what="the decision")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import SlowStack, standing_alone, until
 from tests.stories.browser import probing
-from tests.stories.browser.devices import PHONE
+from tests.stories.browser.devices import PHONE, beside, row
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -34,6 +34,9 @@ text = {"type": "string"}
 asked = {"type": "object", "required": ["surname"], "properties": {
     "surname": text, "born": {**text, "format": "date"}, "many": {"type": "integer"}, "sure": {"type": "boolean"},
     "colour": {**text, "enum": ["red", "green", "blue", "black", "white", "pink"]}, "about": {**text, "maxLength": 5000}}}
+from runs.workflows import attachments
+files = {"type": "object", "required": ["scan"], "properties": {"scan": attachments.schema_of("Scan", path=False), "about": text}}
+definitions.edit_step_template("slow-ticked", title="Write a note", function="slow.ticked", config={"parts": 1})
 later = [{"name": "later", "label": "Ask me next week", "to": "execute"}]
 stage = {"reviewers": {"users": ["ana", "ben"]}}
 for slug, more in {
@@ -42,6 +45,8 @@ for slug, more in {
     "reasons": {"choices": later, "review": {"reason_required": ["later", "approve"]}},
     "data": {"required_inputs": asked},
     "data-ways": {"required_inputs": asked, "choices": later},
+    "files": {"required_inputs": files},
+    "ticks": {"step_template_slug": "slow-ticked"},
     "patch": {"step_template_slug": "slow-patch"},
     "brief": {"step_template_slug": "slow-brief"},
     "stages": {"review": {"stages": [{**stage, "name": "legal"}, {**stage, "name": "money"}]}},
@@ -59,6 +64,9 @@ KINDS: dict[str, dict[str, str]] = {
     "reasons": {"wish": "revise"},
     "data": {"wish": "revise", "input.": "approve"},
     "data-ways": {"wish": "revise"},
+    "files": {"wish": "revise", "input.": "approve"},
+    "ticks": {"wish": "revise"},
+    "second look": {"wish": "revise", "edited_content": "approve"},
     "patch": {"wish": "revise"},
     "stages": {"wish": "revise"},
     "high": {"wish": "revise"},
@@ -91,6 +99,8 @@ def ask(alone: SlowStack) -> Ask:
         token = TOKENS["ana"]
         if kind == "chat":
             return chat(alone)
+        if kind == "second look":
+            return asked_again(alone, make("edited"))
         order = {"template": f"keys-{kind}", "team": "platform"}
         status, order = alone.call("POST", "/api/v1/work-orders", order, token=token)
         assert status == 201, order
@@ -99,6 +109,15 @@ def ask(alone: SlowStack) -> Ask:
         return {"order": order["id"], "path": f"/work-orders/{order['id']}/", **found}
 
     return make
+
+
+def asked_again(stack: SlowStack, asked: dict[str, Any]) -> dict[str, Any]:
+    """The question once it was sent back: with what changed, in tabs."""
+    body, token = {"decision": "revise", "feedback": "Shorter."}, TOKENS["ana"]
+    place = f"/api/v1/pauses/{asked['id']}/decisions"
+    assert stack.call("POST", place, body, token=token)[0] == 201
+    anew = stack.paused(asked["order"], token, "awaiting_plan_approval", revision=2)
+    return {**asked, **anew}
 
 
 def chat(stack: SlowStack) -> dict[str, Any]:
@@ -160,6 +179,21 @@ def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(op
     keys = probing.keys_of(page)
     assert probing.Pressing(watch, "/", "body", {}).all(keys) > 300
     assert probing.type_into_all(watch, "/", "body") >= 1
+    watch.nothing_comes()
+
+
+@pytest.mark.parametrize("kind", ["reasons", "patch", "ticks"])
+def test_no_key_at_no_place_beside_the_list_answers_but_the_control_that_says_so(
+    open_page, ask, kind
+):
+    """The same of a question beside the only row of its list, so that it stays."""
+    asked = ask(kind)
+    page = open_page("ana", "/", cut=True, **DESKTOP)
+    watch = probing.Watch(page)
+    path, row_of_it = f"/?q={asked['order']}", f"[data-row={asked['id']}] .main-link"
+    pressing = probing.Pressing(watch, path, "[data-pane]", KINDS[kind], opens=row_of_it)
+    assert pressing.all(probing.keys_of(page)) > 300
+    assert probing.type_into_all(watch, path, "[data-pane]", opens=row_of_it) >= 1
     watch.nothing_comes()
 
 
@@ -279,8 +313,8 @@ def test_a_row_waits_two_seconds_too_and_is_taken_back_by_escape(stack, open_pag
     first, second = ask("brief"), ask("brief")
     page = open_page("ana", "/", **DESKTOP)
     expect(page.locator(".live")).to_contain_text("Live")
-    rows = [page.locator(f"[data-row={one['id']}]") for one in (first, second)]
-    rows[0].locator(".main-link").focus()
+    lines = [row(page, one) for one in (first, second)]
+    lines[0].locator(".main-link").focus()
     page.keyboard.press("a")
     expect(page.locator(WILL)).to_contain_text("sent in 2 s")
     shot(page, "keys-will-inbox")
@@ -288,11 +322,11 @@ def test_a_row_waits_two_seconds_too_and_is_taken_back_by_escape(stack, open_pag
     expect(page.locator(WILL)).to_have_text(TAKEN)
     page.wait_for_timeout(2_200)
     assert not decided(stack, first)
-    for row in rows:
-        row.locator(".main-link").focus()
+    for line in lines:
+        line.locator(".main-link").focus()
         page.keyboard.press("a")
-    for row in rows:
-        expect(row).to_have_class(re.compile("gone"))
+    for line in lines:
+        expect(line).to_have_class(re.compile("gone"))
     assert [decided(stack, one) for one in (first, second)] == ["approve", "approve"]
 
 
@@ -344,14 +378,6 @@ def test_an_opened_comment_and_the_line_of_a_key_can_be_seen(open_page, ask, opt
     shot(page, f"keys-comment-{scheme}")
 
 
-def row(page: Page, asked: dict[str, Any]):
-    return page.locator(f"[data-row={asked['id']}]")
-
-
-def beside(page: Page, asked: dict[str, Any]):
-    return page.locator(f"[data-pane] [data-pause={asked['id']}]")
-
-
 def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     """Issue 36: J and K open, N goes on without an answer, a decision goes on to the next of the
     same list, what is typed stays, and reloading and coming back find the same place.
@@ -399,7 +425,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     assert not decided(stack, second) and not decided(stack, third)
 
     page.keyboard.press("k")
-    total = page.locator("[data-pill]")
+    pill = page.locator("[data-pill] button")
     expect(beside(page, second)).to_be_visible()
     beside(page, second).locator("[data-approve]").click()
     expect(beside(page, third)).to_be_visible()
@@ -410,7 +436,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     expect(notice.get_by_role("link", name="Look at it")).to_have_attribute(
         "href", re.compile(second["path"])
     )
-    expect(total).to_be_hidden()
+    expect(pill).to_be_hidden()
     assert decided(stack, second) == "approve" and not decided(stack, third)
     page.keyboard.press("j")
     expect(beside(page, fourth)).to_be_visible()
@@ -422,7 +448,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     page.wait_for_url(re.compile(r"\?list=sort%3Doldest"))
     page.go_back()
     expect(beside(page, fourth)).to_be_visible()
-    expect(total).to_be_hidden()
+    expect(pill).to_be_hidden()
     page.set_viewport_size({"width": 1920, "height": 1080})
     page.emulate_media(color_scheme="dark")
     shot(page, "inbox-pane-wide-dark")
@@ -455,3 +481,46 @@ def test_on_a_phone_a_question_is_a_page_of_its_own(open_page, ask):
     expect(page.locator("[data-approve]")).to_be_visible()
     page.get_by_role("link", name="Next question").click()
     page.wait_for_url(lambda url: not url.endswith(asked["path"]))
+
+
+def test_the_next_question_is_drawn_before_the_server_answers_and_nobody_answers_it_till_then(
+    stack, open_page, ask
+):
+    """Issue 36: J draws what was brought while another question was read; whether it is so still is
+    asked first.
+    """
+    first, second, third = [ask("later") for _ in range(3)]
+    page = open_page("ana", "/", **DESKTOP)
+    with page.expect_response(re.compile(second["path"])):
+        page.goto("/?template=keys-later&sort=newest")
+        row(page, third).locator(".main-link").focus()
+        page.keyboard.press("Enter")  # the one below is brought meanwhile
+        expect(page.locator("#question")).to_be_focused()
+    held: list[Route] = []
+    page.route(re.compile(r"/work-orders/"), lambda route: held.append(route))
+    page.keyboard.press("j")
+    place = page.locator("[data-place]")
+    expect(beside(page, second)).to_be_visible()
+    until(lambda: held, what="the question whether it is so still")
+    assert held[0].request.headers["if-none-match"]
+    for key in ("r", "x", "a"):
+        page.keyboard.press(key)
+    expect(page.locator(WILL)).to_contain_text("sent in 2 s")
+    expect(page.locator(WILL)).to_contain_text("Not sent: the server has not said yet")
+    assert place.evaluate("one => one.inert")
+
+    page.keyboard.press("a")
+    expect(page.locator(WILL).last).to_contain_text("sent in 2 s")
+    path, answer = f"/api/v1/pauses/{second['id']}/decisions", {"decision": "cancel"}
+    assert stack.call("POST", path, answer, token=TOKENS["ben"])[0] == 201
+    for route in held:
+        route.continue_()
+    expect(place).to_contain_text("Cancelled by")
+    expect(page.locator(WILL).last).to_contain_text("Not sent: what was asked has changed")
+    expect(place.locator("[data-approve]")).to_have_count(0)
+
+    page.unroute(re.compile(r"/work-orders/"))
+    page.keyboard.press("j")
+    expect(beside(page, first)).to_be_visible()
+    page.keyboard.press("a")
+    until(lambda: decided(stack, first), what="the answer")

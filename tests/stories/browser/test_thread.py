@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.servers.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack, shot
@@ -134,6 +134,26 @@ def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_
     seen(page, lambda: page.get_by_role("heading", name="The run was cancelled"), live=live)
     assert said(page) == ["Hello", "Lisbon", "Lisbon it is.", "Once more"]
     shot(page, f"thread-cancelled-{'live' if live else 'plain'}")
+
+
+def test_a_page_that_comes_late_takes_nothing_newer_away(open_page):
+    """Before: where the answer to a message came after the news of what it had begun, the older
+    page was shown over the newer one, and stayed: the question was gone, the field closed.
+    """
+    page = open_page("ana", "/")
+    open_thread(page, "Late")
+    page.get_by_label("Template").select_option("slow-talk")
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/say", lambda route: late.append((route, route.fetch(max_redirects=5))))
+    say(page, "Hello")
+    expect(card(page)).to_be_visible(timeout=60_000)
+    route, answer = late[0]
+    route.fulfill(response=answer)
+    expect(page.locator("main > .notice", has_text="A new run began.")).to_be_visible()
+    page.unroute("**/say")
+    expect(card(page)).to_be_visible()
+    say(page, "Lisbon")
+    expect(page.locator("main")).to_contain_text("Taken as your answer.")
 
 
 def test_a_colleague_answers_on_a_phone_and_the_thread_goes_on_before_both(open_page):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
@@ -18,9 +19,28 @@ from langgraph_sdk.errors import APIStatusError
 
 from checkpoints import ids
 from tests.databases.copies import TOKENS
+from tests.extensions.langgraph.released.versions import HELD, INSTALLED, RELEASES, of_one
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
 
+SENT_ALONG = {
+    "raise_error": True,
+    "strict_resume": True,
+    "feedback_keys": [],
+    "langsmith_tracer": None,
+    "context": {},
+}
+"""What released clients send, and nothing here follows from."""
+EVERY_MODE = [
+    "values",
+    "updates",
+    "checkpoints",
+    "tasks",
+    "debug",
+    "custom",
+    "messages-tuple",
+    "events",
+]
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
 
 
@@ -129,6 +149,23 @@ async def test_what_is_told_live_is_told_again_from_any_frame(ana):
     answered = await told(ana.runs.stream(thread, "slow-chat", command={"resume": "Yes"}))
     assert answered[-1].data["messages"][-1]["type"] == "ai"
     assert answered[0].data["run_id"] != run
+
+
+@pytest.mark.parametrize("modes", ["custom", ["updates", "tasks"], ["values", "custom"]])
+async def test_a_run_is_told_as_it_was_begun_to_whoever_joins_without_modes(ana, modes):
+    """As clients come back that a proxy cut off: by `Location`, with an id and without modes."""
+    thread = (await ana.threads.create())["thread_id"]
+    begun = ana.runs.stream(thread, "slow-chat", input={"input": "Trends"}, stream_mode=modes)
+    live = await told(begun)
+    run = live[0].data["run_id"]
+    assert await told(ana.runs.join_stream(thread, run)) == live
+    for place in range(len(live)):
+        rest = await told(ana.runs.join_stream(thread, run, last_event_id=live[place].id))
+        assert rest == live[place + 1 :]
+    every = await told(ana.runs.join_stream(thread, run, stream_mode=EVERY_MODE))
+    by_id = {part.id: part for part in every}
+    assert len(by_id) == len(every)
+    assert [by_id[part.id] for part in live] == live
 
 
 async def heard(stream: Awaitable[Any], *, ends: int) -> list[Any]:
@@ -349,6 +386,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
     ("POST", "/runs", {"assistant_id": "slow-talk", "input": [1]}, 422),
     ("POST", "/runs", {"assistant_id": "slow-talk", "checkpoint_id": str(uuid.UUID(int=5))}, 422),
     ("POST", "/runs", {"assistant_id": "no-such"}, 404),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "context": {"model": "x"}}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "input": {"input": "x"}, **SENT_ALONG}, 200),
 ]
 SCOPES: list[tuple[Any, ...]] = [
     ("read", "POST", "/threads", {}, 403),
@@ -405,3 +444,12 @@ async def test_of_two_answers_at_once_one_is_taken(ana):
     )
     (lost,) = [one for one in both if isinstance(one, APIStatusError)]
     assert lost.response.status_code == 409
+
+
+TRIED = RELEASES if os.environ.get("RELEASED") else [("python", INSTALLED)]
+
+
+@pytest.mark.parametrize(("language", "release"), TRIED)
+def test_a_released_client_does_what_its_words_mean(server, tmp_path, language, release):
+    where = [f"{server.url}/langgraph", str(TOKENS["ana"])]
+    assert of_one(tmp_path / "client", language, release, where) == {"held": HELD}

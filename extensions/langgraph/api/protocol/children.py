@@ -6,7 +6,7 @@ graph within the graph of a step has that which LangGraph gave it, with each nod
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from checkpoints import lineage
@@ -15,6 +15,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus
 from extensions.langgraph.api.protocol import tree
 from extensions.langgraph.api.protocol.shown import MOST, Told, Wants, shown_key
 from extensions.langgraph.api.values import values_of
+from runs.engine.children import plans
 from runs.models import Run
 
 AFTER_VALUES = 5
@@ -26,10 +27,10 @@ def begun(checkpoint: Checkpoint) -> Iterator[Told]:
     if checkpoint.status != CheckpointStatus.ACTIVE or checkpoint.next_step:
         return  # a later one, which keeps what was gathered
     metadata = checkpoint.metadata if isinstance(checkpoint.metadata, Mapping) else {}
-    listed: Sequence[Mapping[str, str]] = (metadata.get("gather") or {}).get("children", ())
-    for place, child in zip(range(AFTER_VALUES, MOST), listed, strict=False):
-        key = shown_key(Run.PREFIX, child["run_id"])
-        yield _lifecycle(place, [tree.namespace_part(child["name"], key)], "started")
+    if not (kept := metadata.get("gather")):
+        return
+    for place, (name, key) in enumerate(plans.begun(kept, MOST - AFTER_VALUES), AFTER_VALUES):
+        yield _lifecycle(place, [tree.namespace_part(name, key)], "started")
 
 
 def nodes(event: Envelope) -> Iterator[Told]:

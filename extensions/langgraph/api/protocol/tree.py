@@ -8,6 +8,8 @@ from typing import Any
 from runs.models import Run
 from runs.states import CANCELLED, COMPLETED, EXPIRED, FAILED, PAUSED, PENDING
 
+MOST = 200
+"""Children of one run that are shown."""
 STATUS: dict[str, str] = {
     PENDING: "started",
     PAUSED: "interrupted",
@@ -19,8 +21,9 @@ STATUS: dict[str, str] = {
 
 
 def of(run: Run, namespace: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The run's node, with those below it."""
-    children = Run.objects.filter(parent=run).order_by("id")
+    """The run's node, with those below it; of very many the last."""
+    below = Run.objects.filter(parent=run).order_by("-id")
+    children = reversed(below[:MOST])
     return {
         "namespace": list(namespace),
         "status": STATUS.get(run.status, "running"),

@@ -1,5 +1,6 @@
 """Events of a thread's log as frames of the runs API: a function of the log, so that what is told
-live is what is told again, under the same ids: `<number of the event>-<place among its frames>`.
+live is what is told again, under the same ids: `<number of the event>-<number of the mode>`. An id
+means one frame, whichever modes a reader asked for.
 """
 
 from __future__ import annotations
@@ -31,9 +32,25 @@ ENDS = {
 }
 
 
+METADATA, ERROR = "metadata", "error"
+ORDER = (
+    METADATA, "tasks", "events", "messages-tuple", "custom", "updates", "values", "checkpoints",
+    "debug", ERROR,
+)  # fmt: skip
+"""In which the frames of one event are told: the place of a frame's mode is its number."""
+
+
 class Frame(NamedTuple):
-    name: str
+    mode: str
     data: Any
+
+    @property
+    def name(self) -> str:
+        return self.mode.removesuffix("-tuple")
+
+    @property
+    def number(self) -> int:
+        return ORDER.index(self.mode)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +100,7 @@ class Telling:
         """The frames of an event of this segment. In a database thread."""
         told = list(self._frames(event))
         if event["seq"] == self.first:
-            return [Frame("metadata", {"run_id": str(self.wire_run), "attempt": 1}), *told]
+            return [Frame(METADATA, {"run_id": str(self.wire_run), "attempt": 1}), *told]
         return told
 
     def _frames(self, event: Envelope) -> Iterator[Frame]:
@@ -114,11 +131,11 @@ class Telling:
                 yield from self._only("custom", {"kind": str(kind), **data})
             case EventKind.RUN_FAILED | EventKind.RUN_EXPIRED:
                 words = str(data.get("error") or data.get("message") or "")
-                yield Frame("error", {"error": ENDS[kind], "message": words})
+                yield Frame(ERROR, {"error": ENDS[kind], "message": words})
 
     def _only(self, mode: str, data: Any) -> Iterator[Frame]:
         if mode in self.modes:
-            yield Frame(mode.removesuffix("-tuple"), data)
+            yield Frame(mode, data)
 
     def _checkpoint(self, checkpoint: Checkpoint) -> Iterator[Frame]:
         if checkpoint.status == CheckpointStatus.PENDING_INPUT:

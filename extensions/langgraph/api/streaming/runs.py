@@ -18,6 +18,7 @@ from extensions.langgraph.api.segments import Segment
 from extensions.langgraph.api.streaming.frames import (
     BEGINNING,
     INTERRUPT,
+    METADATA,
     Frame,
     Place,
     Telling,
@@ -65,10 +66,10 @@ def _sees_whole(call: Call, thread: Thread) -> bool:
 def _taken(call: Call, thread: Thread, segment: Segment, tail: str) -> Streamed:
     """Say that an answer was taken, to reviewers who see nothing of what follows from it."""
     is_result = tail != "/stream"
-    metadata = Frame("metadata", {"run_id": str(segment.wire_id), "attempt": 1})
+    metadata = Frame(METADATA, {"run_id": str(segment.wire_id), "attempt": 1})
 
     async def told() -> AsyncGenerator[list[bytes], None]:
-        yield [b"{}" if is_result else written(segment.first, 0, metadata)]
+        yield [b"{}" if is_result else written(segment.first, metadata.number, metadata)]
 
     return Streamed(
         frames=told(),
@@ -106,9 +107,9 @@ def rejoin(call: Call) -> Streamed:
     if unknown := sorted(modes - starting.MODES):
         raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
     place = place_of(call.headers.get("last-event-id", ""))
-    return _followed(
-        call, thread, segment, "/stream", modes=modes or frozenset({"values"}), place=place
-    )
+    if not modes:  # as clients come back that were cut off
+        modes = starting.modes_of([segment.wire_id]).get(segment.wire_id, starting.VALUES)
+    return _followed(call, thread, segment, "/stream", modes=modes, place=place)
 
 
 async def frames(followed: Followed) -> AsyncGenerator[list[bytes], None]:
@@ -118,9 +119,11 @@ async def frames(followed: Followed) -> AsyncGenerator[list[bytes], None]:
     async for segment, mine in events(followed):
         page = []
         for event, each in await tell(followed, segment, mine):
-            for number, frame in enumerate(each):
-                if not place.has(event["seq"], number):
-                    page.append(written(event["seq"], number, frame))
+            page += [
+                written(event["seq"], frame.number, frame)
+                for frame in each
+                if not place.has(event["seq"], frame.number)
+            ]
         if page:
             yield page
 

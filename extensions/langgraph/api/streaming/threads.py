@@ -16,7 +16,15 @@ from checkpoints.models import Checkpoint, EventKind
 from extensions.langgraph.api import segments, starting, states, threads
 from extensions.langgraph.api.calls import Call, Streamed, invalid
 from extensions.langgraph.api.segments import Segment
-from extensions.langgraph.api.streaming.frames import Frame, Place, Telling, place_of, written
+from extensions.langgraph.api.streaming.frames import (
+    ERROR,
+    METADATA,
+    Frame,
+    Place,
+    Telling,
+    place_of,
+    written,
+)
 from extensions.langgraph.api.streaming.runs import is_mark, newest
 from hitl.live.hub import hub
 from hitl.live.topics import in_database_thread
@@ -24,7 +32,7 @@ from runs.models import Run
 
 RUN_MODES, LIFECYCLE, STATE_UPDATE = "run_modes", "lifecycle", "state_update"
 USUAL = frozenset({"values", "updates", "messages-tuple", "custom"})
-"""What `run_modes` tells of a run. Clients that want more of it name the modes of runs beside."""
+"""What `run_modes` tells of a run, beside the modes that it was begun with."""
 STATE, DONE = 98, 99
 """Places among the frames of one event, behind those of its run: whatever a reader follows."""
 
@@ -39,10 +47,14 @@ class ThreadTelling:
     _known: dict[str | None, list[Segment]] = field(default_factory=dict)
     """The segments of each run, as they stood at its last mark."""
 
-    @property
-    def run_modes(self) -> frozenset[str]:
+    _begun: dict[uuid.UUID, frozenset[str]] = field(default_factory=dict)
+    """The modes that a segment was begun with, where a client named some."""
+
+    def run_modes(self, segment: Segment) -> frozenset[str]:
         named = self.modes & starting.MODES
-        return named | USUAL if RUN_MODES in self.modes else named
+        if RUN_MODES in self.modes:
+            named |= USUAL | self._begun.get(segment.wire_id, USUAL)
+        return named
 
     def page(self, events: list[Envelope]) -> list[bytes]:
         """The frames of some events that the reader has not. In a database thread."""
@@ -56,9 +68,9 @@ class ThreadTelling:
         ]
 
     def _wants(self, frame: Frame) -> bool:
-        if frame.name == STATE_UPDATE:
-            return True
-        return bool(self.run_modes) or (frame.name == "metadata" and LIFECYCLE in self.modes)
+        if frame.mode == METADATA:
+            return self.modes != {STATE_UPDATE}
+        return frame.mode != ERROR or bool(self.modes - {LIFECYCLE, STATE_UPDATE})
 
     def _frames(self, event: Envelope) -> Iterator[tuple[int, Frame]]:
         segment = self._segment(event)
@@ -69,13 +81,13 @@ class ThreadTelling:
             wire_run=segment.wire_id,
             run=segment.run,
             first=segment.first,
-            modes=self.run_modes,
+            modes=self.run_modes(segment),
         )
-        yield from enumerate(telling.frames(event))
+        yield from ((frame.number, frame) for frame in telling.frames(event))
         if STATE_UPDATE in self.modes and (state := self._state(event)) is not None:
             yield STATE, Frame(STATE_UPDATE, state)
         if event["seq"] == segment.last:
-            yield DONE, Frame("metadata", {"status": "run_done", "run_id": str(segment.wire_id)})
+            yield DONE, Frame(METADATA, {"status": "run_done", "run_id": str(segment.wire_id)})
 
     def _segment(self, event: Envelope) -> Segment | None:
         """The segment in which an event lies."""
@@ -85,6 +97,7 @@ class ThreadTelling:
         if shown not in self._known:
             run = Run.objects.filter(pk=ids.parse(Run.PREFIX, shown)).first()
             self._known[shown] = segments.of_run(run) if run is not None else []
+            self._begun |= starting.modes_of([one.wire_id for one in self._known[shown]])
         for segment in self._known[shown]:
             if segment.first <= event["seq"] and event["seq"] <= (segment.last or event["seq"]):
                 return segment

@@ -236,7 +236,6 @@ def test_who_is_only_asked_sees_and_does_nothing_else(observer):
     why = {"reason": "x"}
     for address, body in (
         (f"work-orders/{order}/cancel", why),
-        (f"work-orders/{order}/suspend", {}),
         (f"checkpoints/{checkpoint}/fork", why),
     ):
         assert api.post(f"/api/v1/{address}", body, format="json").status_code == 404, address

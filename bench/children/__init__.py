@@ -1,0 +1,1 @@
+"""Child runs: what many of them cost their parent."""

@@ -1,0 +1,1 @@
+"""LangGraph's clients as they were released, which the door `/langgraph` is tried through."""
