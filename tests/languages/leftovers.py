@@ -28,7 +28,7 @@ UNREAD_CLASSES = {"material-symbols-outlined", "log", "of-log", "doc", "patch", 
 """Names of pictures, and what code and agents wrote: logs, documents, patches, what
 changed in them, and how they begin.
 """
-CODE = re.compile(r"\w+(?:[-._:/]\w+)+|\w*\d\w*")
+CODE = re.compile(r"https?://\S+|\w+(?:[-._:/]\w+)+|\w*\d\w*")
 """Names in code: slugs, functions, ids, digests, addresses."""
 VOID = {"input", "img", "br", "hr", "wbr", "meta", "link", "path", "rect", "circle", "line"}
 
@@ -94,8 +94,8 @@ def of_page(html: str, names: Collection[str]) -> Iterator[str]:
 def of_texts(texts: Collection[str], names: Collection[str]) -> Iterator[str]:
     known = english_alone()
     for text in dict.fromkeys(texts):
-        said = CODE.sub(" ", text)
+        said = text
         for name in sorted(names, key=len, reverse=True):
             said = said.replace(name, " ")
-        if found := words_of(said) & known:
+        if found := words_of(CODE.sub(" ", said)) & known:
             yield f"{text[:160]!r}: {', '.join(sorted(found))}"

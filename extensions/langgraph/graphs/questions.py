@@ -329,7 +329,11 @@ def _decision(wish: Wish) -> dict[str, Any]:
         "type": "object",
         "title": wish.name,
         "properties": {
-            "decision": {"enum": sorted(wish.allowed), "title": "Decision"},
+            "decision": {
+                "enum": sorted(wish.allowed),
+                "enumNames": [name.capitalize() for name in sorted(wish.allowed)],
+                "title": "Decision",
+            },
             **(arguments if "edit" in wish.allowed else {}),
             "message": {"type": "string", "title": "Message", "maxLength": SHOWN},
         },

@@ -17,6 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 
 from checkpoints.extension import installed
+from hitl.rendering.own_words.failures import FAILURES
 from hitl.rendering.own_words.labels import LABELS
 from hitl.rendering.own_words.rules import RULES
 from hitl.rendering.own_words.sentences import FAULTS, SENTENCES, WITHIN
@@ -59,7 +60,7 @@ def _pattern_of(words: str) -> re.Pattern[str]:
     return re.compile("".join(made), re.DOTALL)
 
 
-learn((*LABELS, *RULES, *FAULTS, *SENTENCES))
+learn((*LABELS, *RULES, *FAULTS, *SENTENCES, *FAILURES))
 _anywhere = re.compile(
     r"(?:(?<=: )|(?<=\. )|^)(?:"
     + "|".join(re.sub(r"\?P<\w+>", "", _pattern_of(words).pattern) for words in FAULTS)
@@ -115,6 +116,8 @@ def in_words(schema: Any) -> Any:
     return {
         name: own(part)
         if name in {"title", "description"} and isinstance(part, str)
+        else [own(one) for one in part]
+        if name == "enumNames" and isinstance(part, list | tuple)
         else in_words(part)
         for name, part in schema.items()
     }

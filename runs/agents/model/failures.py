@@ -36,7 +36,7 @@ def failure_of(error: Exception, endpoint: ModelEndpoint) -> StepFailed:
     match error:
         case kinds.ModelAuthenticationError():
             return StepFailed(
-                f"{who} refused the key. Check the credential {endpoint.credential!r}, then retry.",
+                f"{who} refused the key. Check the credential “{endpoint.credential}”, then retry.",
                 code="model_key_refused",
             )
         case kinds.ModelNotFoundError():
