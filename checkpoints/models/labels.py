@@ -42,8 +42,8 @@ def translate_fields(model: type[Model]) -> None:
             wording = getattr(field, name)
             if wording and not isinstance(wording, Promise):
                 setattr(field, name, pgettext_lazy(CONTEXT, wording))
-        if getattr(field, "choices", None):
-            field.choices = in_words(field.choices)
+        if choices := getattr(field, "choices", None):
+            field.choices = in_words(choices)
 
 
 def words_of(model: type[Model], name: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class ChatAccount(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_service_display()} {self.account}"
+        return f"{dict(service_choices()).get(self.service, self.service)} {self.account}"
 
 
 class ChatCode(models.Model):

@@ -266,7 +266,7 @@ class Decision(ids.HasShownId, models.Model):
     def who(self) -> str:
         """The same, with the one on whose behalf it was."""
         other = self.on_behalf_of
-        return for_another(self.name, other and (self.for_name or name_of(other)))
+        return for_another(self.name, (self.for_name or name_of(other)) if other else None)
 
     @property
     def renamed(self) -> str:

@@ -116,7 +116,7 @@ class Vote(ids.HasShownId, models.Model):
     def who(self) -> str:
         """The same, with the one on whose behalf it was."""
         other = self.seat if self.seat_id != self.voter_id else None
-        return for_another(self.name, other and (self.for_name or name_of(other)))
+        return for_another(self.name, (self.for_name or name_of(other)) if other else None)
 
     def compute_digest(self) -> str:
         """The digest that this row must carry.

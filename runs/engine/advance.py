@@ -91,12 +91,13 @@ def advance(
     """
     ends, wake = time.monotonic() + budget, list[Wake]()
     gathers: uuid.UUID | None = None
-    while (run := _read(run_id)) is not None:
-        if run.status == PAUSED:
+    while (held := _read(run_id)) is not None:
+        if held.run.status == PAUSED:
             gathers = run_id
             break
-        if (held := _claim_and_work(run, ends=ends)) is None:
+        if code_changes.hold(held):
             break
+        _claim_and_work(held, ends=ends)
         wake += held.progress.wake
         gathers = held.run.parent_id if held.progress.ended else None
         for at, of_run in held.progress.due:
@@ -120,15 +121,10 @@ def _may_stay(ends: float) -> bool:
     return time.monotonic() < ends and not (stopping() or body_process.is_spoiled())
 
 
-def _claim_and_work(run: Run, *, ends: float) -> ClaimedRun | None:
-    """Take steps of a run until it waits, ends or its time slice is over; None where its code
-    changed, so that it waits for somebody's word.
-    """
-    held = _as_claimed(run, epoch=run.epoch + 1)
-    if code_changes.hold(held):
-        return None
+def _claim_and_work(held: ClaimedRun, *, ends: float) -> None:
+    """Take steps of a run until it waits, ends or its time slice is over."""
     ids, claimed = {"run_id": held.shown_id, "thread_id": held.shown_thread_id}, False
-    with lease.renewed(run.pk), about.work(**ids, scrub=held.scrub):
+    with lease.renewed(held.run.pk), about.work(**ids, scrub=held.scrub):
         try:
             claimed = places.claim(held) if held.limited else record.claim(held)
             if claimed:
@@ -137,7 +133,6 @@ def _claim_and_work(run: Run, *, ends: float) -> ClaimedRun | None:
             logger.info("stopped work: %s", reason)
     if held.limited:
         held.progress.wake_later(places.let_go(held, claimed=claimed))
-    return held
 
 
 def _work(held: ClaimedRun, *, ends: float) -> None:
@@ -174,11 +169,12 @@ _claimable = Prepared(
 )
 
 
-def _read(run_id: uuid.UUID) -> Run | None:
+def _read(run_id: uuid.UUID) -> ClaimedRun | None:
     """Read a run that may be claimed, or whose child runs may be started; None where it does not
     wait for a worker.
     """
-    return next(iter(_claimable.get(run_id)), None)
+    run = next(iter(_claimable.get(run_id)), None)
+    return None if run is None else _as_claimed(run, epoch=run.epoch + 1)
 
 
 def held(run_id: uuid.UUID, epoch: int) -> ClaimedRun | None:

@@ -241,9 +241,9 @@ def _rate_over(key: str, text: str, ahead: int, now: dt.datetime) -> dt.datetime
     """When a run may begin before which so many others do."""
     rate = rates.parse(text)
     begun = _begun(key, rate, now)
-    if ahead < rate.count - len(begun):
+    if ahead < rate.most - len(begun):
         return now
-    turns, place = divmod(ahead - (rate.count - len(begun)), rate.count)
+    turns, place = divmod(ahead - (rate.most - len(begun)), rate.most)
     window = dt.timedelta(seconds=rate.seconds)
     at = begun[place] if place < len(begun) else now
     return at + window * (turns + 1)
@@ -253,13 +253,13 @@ def _begun(key: str, rate: rates.Rate, now: dt.datetime) -> list[dt.datetime]:
     """When those began that count for the rate now, the earliest first."""
     since = now - dt.timedelta(seconds=rate.seconds)
     found = Beginning.objects.filter(key=key, at__gt=since).order_by("-at")
-    return list(found.values_list("at", flat=True)[: rate.count])[::-1]
+    return list(found.values_list("at", flat=True)[: rate.most])[::-1]
 
 
 def _may_begin(key: str, text: str, now: dt.datetime) -> int:
     """How many may begin now."""
     rate = rates.parse(text)
-    return rate.count - len(_begun(key, rate, now))
+    return rate.most - len(_begun(key, rate, now))
 
 
 def _note_beginnings(wanted: Iterable[tuple[WorkLimit, str]], now: dt.datetime) -> None:

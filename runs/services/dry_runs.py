@@ -255,7 +255,7 @@ def _pause(
     deadline = review.get("deadline")
     return PlannedPause(
         phase=phases.words(step["pause_phase"]),
-        who=_named(reviewers) or EVERYBODY,
+        who=_named(reviewers) or str(EVERYBODY),
         people=len(people) if people is not None else None,
         quorum=quorum,
         answers=answers,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
@@ -129,8 +129,8 @@ def of_models() -> Iterator[tuple[str, Text]]:
 
 def _is_of_models(label: object) -> bool:
     """Whether a choice is marked by its model, not where its words stand."""
-    arguments = getattr(label, "_args", None) or getattr(label, "_proxy____args", ())
-    return bool(arguments) and arguments[0] == labels.CONTEXT
+    arguments: Any = getattr(label, "_args", None) or getattr(label, "_proxy____args", ())
+    return bool(arguments) and bool(arguments[0] == labels.CONTEXT)
 
 
 DOMAINS = {

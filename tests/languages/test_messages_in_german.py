@@ -96,8 +96,8 @@ def test_each_message_of_a_question(told, ana, occasion):
         letters.send(delivery, message)
         whole = mail.outbox[-1]
         assert whole.alternatives[0][1] == "text/html"
-        nothing_in(whole.subject, *whole.body.splitlines())
-        assert not list(leftovers.of_page(whole.alternatives[0][0], NAMES))
+        nothing_in(str(whole.subject), *whole.body.splitlines())
+        assert not list(leftovers.of_page(str(whole.alternatives[0][0]), NAMES))
         nothing_in(*messages.text_of(message).splitlines())
         for channel in registry.channels():
             if isinstance(channel, PostingChannel):
@@ -108,7 +108,7 @@ def test_a_digest(told):
     with translation.override("de"):
         message = messages.of(of(told, Occasion.ASKED))
         letters.send_digest(of(told, Occasion.ASKED), [message, message])
-        nothing_in(mail.outbox[-1].subject, *mail.outbox[-1].body.splitlines())
+        nothing_in(str(mail.outbox[-1].subject), *mail.outbox[-1].body.splitlines())
         nothing_in(*messages.list_of([message, message]).splitlines())
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -113,8 +114,9 @@ def test_tidying(reader, make_order, tmp_path, ana):
     order = drive(make_order("repo-tidy", title="Mine", repository_url=str(origin)))
     left = left_on(reader, pages_of(order))
     for action in ("revise", "approve", "approve", "approve"):
-        said = {"feedback": "without F401"} if action == "revise" else {}
-        services.decide(pause_of(order).pk, Answer(action, Via.PAGE, **said), by=ana)
+        feedback = "without F401" if action == "revise" else ""
+        answer = Answer(action, Via.PAGE, feedback=feedback)
+        services.decide(pause_of(order).pk, answer, by=ana)
         order = drive(order)
         left |= left_on(reader, pages_of(fresh(order)))
     assert order.status == "completed"
@@ -133,9 +135,11 @@ def test_coding(reader, make_order, settings, tmp_path, ana):
         "advanced-dev-workflow",
         title="Add a greeting", request="Greet the world", repository_url=str(origin),
     )  # fmt: skip
-    left = {}
+    left: dict[Any, Any] = {}
     for _ in range(4):
-        waiting = [fresh(order).latest_run_id]
+        first = fresh(order).latest_run_id
+        assert first is not None
+        waiting = [first]
         while waiting:
             waiting += [run_id for run_id, _ in advance(waiting.pop(0), budget=60)]
         left |= left_on(reader, pages_of(fresh(order)))

@@ -171,7 +171,7 @@ EACH = {"work-orders/<wo:order_id>/", "pauses/<pse:pause_id>/", "threads/<thr:th
 
 @pytest.fixture(scope="module")
 def pages(world: World) -> list[Shown]:
-    found = {}
+    found: dict[str, Shown] = {}
     for asked in _asked(world):
         page = _shown(world, asked)
         if page:

@@ -325,15 +325,13 @@ def _decision(wish: Wish) -> dict[str, Any]:
             "default": wish.arguments,
         }
     }
+    allowed = sorted(wish.allowed)
+    named = [name.capitalize() for name in allowed]
     return {
         "type": "object",
         "title": wish.name,
         "properties": {
-            "decision": {
-                "enum": sorted(wish.allowed),
-                "enumNames": [name.capitalize() for name in sorted(wish.allowed)],
-                "title": "Decision",
-            },
+            "decision": {"enum": allowed, "enumNames": named, "title": "Decision"},
             **(arguments if "edit" in wish.allowed else {}),
             "message": {"type": "string", "title": "Message", "maxLength": SHOWN},
         },

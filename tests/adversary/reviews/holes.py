@@ -100,7 +100,7 @@ def count_earlier_approvals(patch: Patch) -> None:
     real = approvals.answered
 
     def first(records: Any, *, key: Any) -> Any:
-        return min(records, key=lambda one: (not one.approves, key(one)))
+        return min(records, key=lambda name: (not records[name].approves, key(name)))
 
     def answered(pause: Any, action: str, *args: Any, **more: Any) -> dict[str, Any]:
         kept = real(pause, action, *args, **more)

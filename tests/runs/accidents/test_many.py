@@ -163,8 +163,10 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(
     assert Run.objects.filter(status="paused").count() == PAUSED + 1
     with CaptureQueriesContext(connection) as queries:
         assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
-    assert len(queries) == 2
+    assert len(queries) == 3
     lost, overdue = Run.objects.lost(now=timezone.now()), Run.objects.overdue(before=timezone.now())
+    gathers = Run.objects.gathers_due(now=timezone.now())
+    assert "run_by_gather_due" in gathers.order_by("gather_due_at").explain()
     assert "run_running_by_lease" in lost.order_by("lease_until").explain()
     assert "run_pending_by_due" in overdue.order_by("due_at").explain()
     order = moments.make("crash", by=ana, team=team)

@@ -18,11 +18,14 @@ from runs.models import Occurrence, Schedule, WorkLimit
 from runs.schedules import keeping, times
 from runs.services import limits as work_limits
 from runs.workflows import Done, limit, registry, schedule, step, workflow
-from runs.workflows.declare.workflows import WorkflowInvalid
+from runs.workflows.declare import WorkflowInvalid
 from tests.runs.schedules.scheduled import HOUR, MINUTE, NOON, history, reasons, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
 from tests.worlds.people import give, person
 
+ANY: Any = 3
+AT_ONEC: Any = {"at_onec": 1}
+SKIP_IF_OPNE: Any = {"skip_if_opne": True}
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 FLOW = """
 from runs.workflows import Done, limit, schedule, step, workflow
@@ -188,19 +191,19 @@ def end(state, context):
         (lambda: limit(at_once=0), "`at_once` is a number from 1 to 10,000"),
         (lambda: limit(at_once=1, per="customer"), "`per` is 'template' or a JSON pointer"),
         (lambda: limit(rate="60 per min"), "is no rate"),
-        (lambda: limit(at_onec=1), "There is no keyword 'at_onec'. Did you mean at_once?"),
+        (lambda: limit(**AT_ONEC), "There is no keyword 'at_onec'. Did you mean at_once?"),
         (lambda: schedule("0 7 * *"), "five fields"),
         (lambda: schedule("0 7 * * 9"), "schedule('0 7 * * 9'"),
         (lambda: schedule("0 7 * * *", tz="Berlin"), "There is no time zone 'Berlin'"),
         (lambda: schedule("0 7 * * *", until="noon"), "`until` is a time such as 12:00"),
-        (lambda: schedule("0 7 * * *", skip_if_opne=True), "Did you mean skip_if_open?"),
+        (lambda: schedule("0 7 * * *", **SKIP_IF_OPNE), "Did you mean skip_if_open?"),
         (
             lambda: workflow(
                 "standing", title="X", steps=[end], limits=[limit(at_once=1), limit(at_once=2)]
             ),
             "give this one a `name` of its own",
         ),
-        (lambda: workflow("standing", title="X", steps=[end], limits=[3]), "3 is no limit(…)"),
+        (lambda: workflow("standing", title="X", steps=[end], limits=[ANY]), "3 is no limit(…)"),
     ],
 )
 def test_what_cannot_be_declared_is_refused_at_its_line(make, words):
