@@ -42,7 +42,8 @@ def translate_fields(model: type[Model]) -> None:
             wording = getattr(field, name)
             if wording and not isinstance(wording, Promise):
                 setattr(field, name, pgettext_lazy(CONTEXT, wording))
-        if choices := getattr(field, "choices", None):
+        choices = getattr(field, "choices", None)
+        if isinstance(choices, list):  # what a function gives is not known here, nor in migrations
             field.choices = in_words(choices)
 
 

@@ -77,7 +77,7 @@ def test_a_stage_may_be_due_at_a_time_too():
     asked = {"reviewers": {"users": ["ana"]}}
     stages = [
         {"name": "legal", **asked},
-        {"name": "cfo", **asked, "deadline": {"after": "until 16:00"}},
+        {"name": "cfo", "reviewers": {"users": ["ben"]}, "deadline": {"after": "until 16:00"}},
     ]
     checked = rules.check({"stages": stages, **deadline("next day 09:00")}, {})
     columns = due_times.columns(checked, FRIDAY)
