@@ -179,7 +179,7 @@ def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that
     ).content.decode()
     for shown in (first, receipt):
         assert "can be read in more than one way" in shown
-        assert "Line 7 of the patch" in shown
+        assert "Line 7: " in shown
         said = html.unescape(re.sub(r"<[^>]*>", "", shown))
         assert all(
             invisible.plain(line).replace("⟦", "").replace("⟧", "") in said for line in lines
