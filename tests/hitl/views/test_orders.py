@@ -311,8 +311,8 @@ def test_a_cancelled_order_shows_that_it_was_cancelled_and_why(page, api, ana, p
     response = page.post(url(paused, "cancel"), follow=True)
     shown = text(response)
     assert "⏸️" not in shown
-    assert 'class="status cancelled">Cancelled</span>' in shown and "Failed" not in shown
-    assert 'class="card ended"' in shown
+    assert 'class="status calm">Cancelled</span>' in shown and "Failed" not in shown
+    assert 'class="card ended calm"' in shown
     told = api(ana).get(f"/api/v1/work-orders/{paused.shown_id}").json()
     assert told["status"] == "failed"
     assert "Cancelled by user at planning phase" in shown

@@ -62,7 +62,7 @@ def test_what_cannot_run_is_shown_with_its_reason_and_refused_at_every_door(ana,
     asked = api.post("/api/v1/work-orders", {"user_request": "x"}, format="json").json()["detail"]
     assert "writing-quick" in asked and "keyed" not in asked
     for url in ("/templates/", "/templates/keyed/", "/work-orders/new"):
-        assert "There is no credential &#x27;shop-key&#x27;" in pages.get(url).content.decode(), url
+        assert "There is no credential &quot;shop-key&quot;" in pages.get(url).content.decode(), url
     offered = pages.get("/work-orders/new").content.decode()
     assert "?template=writing" in offered and "?template=keyed" not in offered
     talk = pages.get(f"/threads/{thread.shown_id}/").content.decode()
