@@ -126,8 +126,8 @@ def test_each_gets_a_token_of_their_own_that_counts(make_order, ana, ben):
     tokens = []
     for client, one in zip(clients, (ana, ben), strict=True):
         client.force_login(one)
-        shown = client.get(f"{page}?live=work").content.decode()
-        assert watched.TOKEN not in shown
+        assert watched.TOKEN not in client.get(f"{page}?live=work").content.decode()
+        shown = client.get(f"{page}suspend").content.decode()
         tokens += re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', shown)
     sent = [(0, 0), (1, 1), (0, 1)]
     answers = [
@@ -142,9 +142,7 @@ def test_what_an_agent_wrote_is_given_nobodys_token(make_order, ben):
     order = make_order(title=f"Look at {watched.TOKEN} and {watched.TOKEN}")
     write(order, f"https://example.org/?{watched.TOKEN}")
     shown = browser(ben).get(f"/work-orders/{order.shown_id}/?live=work").content.decode()
-    tokens = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', shown)
-    assert tokens
-    assert sum(shown.count(token) for token in set(tokens)) == len(tokens)
+    assert "csrfmiddlewaretoken" not in shown
     assert shown.count("&lt;token&gt;") >= 3
     assert watched.TOKEN not in shown
 
