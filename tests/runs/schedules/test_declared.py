@@ -191,10 +191,10 @@ def end(state, context):
         (lambda: limit(at_once=0), "`at_once` is a number from 1 to 10,000"),
         (lambda: limit(at_once=1, per="customer"), "`per` is 'template' or a JSON pointer"),
         (lambda: limit(rate="60 per min"), "is no rate"),
-        (lambda: limit(**AT_ONEC), "There is no keyword 'at_onec'. Did you mean at_once?"),
+        (lambda: limit(**AT_ONEC), 'There is no keyword "at_onec". Did you mean at_once?'),
         (lambda: schedule("0 7 * *"), "five fields"),
         (lambda: schedule("0 7 * * 9"), "schedule('0 7 * * 9'"),
-        (lambda: schedule("0 7 * * *", tz="Berlin"), "There is no time zone 'Berlin'"),
+        (lambda: schedule("0 7 * * *", tz="Berlin"), 'There is no time zone "Berlin"'),
         (lambda: schedule("0 7 * * *", until="noon"), "`until` is a time such as 12:00"),
         (lambda: schedule("0 7 * * *", **SKIP_IF_OPNE), "Did you mean skip_if_open?"),
         (
