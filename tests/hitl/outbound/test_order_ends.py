@@ -220,11 +220,11 @@ def test_it_is_chosen_over_rest_and_on_the_page(make_order, ana, api):
         "templates": ["writing"],
     }
     assert page.post("/notifications/", form).status_code == 201
-    assert "order_failed (writing)" in " ".join(
+    assert "Order failed (writing)" in " ".join(
         page.get("/notifications/").content.decode().split()
     )
     page.post("/notifications/mail", {"do": "questions"})
-    assert "order_failed (" not in page.get("/notifications/").content.decode()
+    assert "Order failed (" not in page.get("/notifications/").content.decode()
 
 
 def test_its_messages_are_seen_by_those_who_see_the_order_and_go_with_its_thread(
