@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
 from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import ids
 from checkpoints.database.clock import FromNow
@@ -185,6 +185,12 @@ class Endpoint(ids.HasShownId, models.Model):
         return fits and (occasion in self.occasions or not (about_order or self.occasions))
 
     @property
+    def told_of(self) -> list[str]:
+        """The occasions that were chosen for it, in the reader's language."""
+        labels = dict(Occasion.choices)
+        return [str(labels.get(name, name)) for name in self.occasions]
+
+    @property
     def whose(self) -> str:
         if self.owner is not None:
             return self.owner.get_full_name() or self.owner.get_username()
@@ -193,7 +199,7 @@ class Endpoint(ids.HasShownId, models.Model):
             if self.team is not None
             else self.thread.shown_id
             if self.thread is not None
-            else "everybody"
+            else gettext("everybody")
         )
 
 

@@ -23,6 +23,7 @@ from hitl.channels.protocol import OutboundMessage
 from hitl.decisions import notifications
 from hitl.models.outbound import ORDER_ENDS, Delivery, Endpoint, Occasion
 from hitl.outbound import links
+from hitl.rendering.own_words import own
 from runs.models import Run
 
 logger = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def message_of(delivery: Delivery, run: Run) -> OutboundMessage:
         subject=invisible.plain(" ".join(subject.split()))[:200],
         question=subject,
         about=str(run.definition),
-        outcome="" if hidden else str(demand(run.error))[:SHOWN],
+        outcome="" if hidden else own(str(demand(run.error)))[:SHOWN],
         content="",
         others=[],
         due=None,

@@ -19,11 +19,11 @@ from hitl.channels.protocol import PostingChannel
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from hitl.models.outbound import ASKING, Delivery, Occasion
+from hitl.models.outbound import ASKING, ORDER_ENDS, Delivery, Occasion
 from hitl.outbound import mail as letters
 from hitl.outbound import messages
 from hitl.rendering.own_words import in_words, own
-from runs.models import Pause
+from runs.models import Pause, Run
 from tests.conftest import drive, pause_of
 from tests.languages import leftovers
 from tests.worlds.books import invoices
@@ -85,7 +85,10 @@ def test_each_message_of_a_question(told, ana, occasion):
     if occasion not in ASKING and occasion not in {Occasion.MENTIONED, Occasion.REPLIED}:
         services.decide(told.pk, Answer("approve", Via.PAGE), by=ana)
     delivery = of(told, occasion)
-    if occasion == Occasion.TEST:
+    if occasion in ORDER_ENDS:
+        delivery.run = Run.objects.shown().get(pk=told.run_id)
+        delivery.run.error = "Cancelled by user at planning phase"
+    elif occasion == Occasion.TEST:
         delivery.pause = None
     elif occasion == Occasion.REFINED:
         delivery.pause.refined = "Betrag: Must be at least 3. Grund: This is needed."

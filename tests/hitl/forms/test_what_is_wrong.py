@@ -159,7 +159,7 @@ def typed(pairs: list[tuple[str, str]]) -> Counter[tuple[str, str]]:
     return Counter(
         (re.sub(r"\.\d+(?=\.|$)", ".#", name), text)
         for name, text in pairs
-        if text.strip() and not name.endswith(".count")
+        if text.strip() and text != OTHER and not name.endswith(".count")
     )
 
 
