@@ -153,7 +153,7 @@ class EndpointForm(forms.Form):
             self.fields["scope"].initial = "me"
 
         slugs = Template.objects.current().order_by("title").values_list("slug", "title")
-        self.choose("templates", [(slug, title) for slug, title in slugs])
+        self.choose("templates", [(slug, own(title)) for slug, title in slugs])
 
     def choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]

@@ -39,13 +39,13 @@ MISSPELT = {key: value for key, value in PLAN.items() if key != "pause_after"} |
     "pause_afterr": True
 }
 REFUSED = [
-    ([MISSPELT, FINISH], "steps.0.pause_afterr", "'pause_afterr'. Did you mean pause_after"),
+    ([MISSPELT, FINISH], "steps.0.pause_afterr", '"pause_afterr". Did you mean pause_after'),
     (wrong(nonsense=1), "steps.0.nonsense", "There are choices, interrupt_after,"),
-    (wrong(review={"quorumm": 2}), "steps.0.review", "'quorumm'. Did you mean quorum?"),
+    (wrong(review={"quorumm": 2}), "steps.0.review", '"quorumm". Did you mean quorum?'),
     (
         wrong(review={"reviewers": {"user": ["ben"]}}),
         "steps.0.review.reviewers",
-        "'user'. Did you mean users?",
+        '"user". Did you mean users?',
     ),
     (
         wrong(review={"deadline": {"after": "P1D", "outcom": "cancel"}}),
@@ -56,7 +56,7 @@ REFUSED = [
     (
         wrong(review={"reviewers": {"users": ["benn"]}}),
         "steps.0.review.reviewers.users",
-        "'benn'. Did you mean ben?",
+        '"benn". Did you mean ben?',
     ),
     (
         wrong(review={"reviewers": {"groups": ["platfrom"]}}),
@@ -66,7 +66,7 @@ REFUSED = [
     (
         wrong(review={"escalation": [{"after": "P1D", "users": ["nobody"]}]}),
         "steps.0.review.escalation.0.users",
-        "'nobody'. There are",
+        '"nobody". There are',
     ),
     (
         wrong(choices=[{"name": "skip", "label": "Skip", "to": "deliver", "too": "deliver"}]),
