@@ -29,6 +29,7 @@ from hitl.models.outbound import (
 )
 from hitl.outbound import endpoints, links, sending
 from hitl.rendering import paging
+from hitl.rendering.own_words import own
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 from runs.models import Template

@@ -135,7 +135,7 @@ def _leading_nowhere(
                     names = refusals.unknown("step", target.step, [other.name for other in level])
                     found[workflow.slug].append(
                         f"{use.place}: {workflow.slug}, the code of {use.name} leads to the step "
-                        f"{target.step!r} ({target.place}). {names}"
+                        f"{refusals.in_json(target.step)} ({target.place}). {names}"
                     )
     return dict(found)
 
