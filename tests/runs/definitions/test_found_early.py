@@ -136,7 +136,7 @@ other = workflow("early_nowhere-other", title="Other", steps=[act])
     )
     words = (
         r"early_nowhere\.py, line 12: early_nowhere-unbound, the code of look leads to the step "
-        r"'notify_finance' \(\S+early_nowhere\.py, line 6\)\. There is no step \"notify_finance\"\. "
+        r'"notify_finance" \(\S+early_nowhere\.py, line 6\)\. There is no step "notify_finance"\. '
         r"There are look, act\."
     )
     with pytest.raises(shipped.TemplatesRefused, match=words):
