@@ -6,6 +6,7 @@ from django.utils.translation import gettext_noop
 
 WORDS = (
     gettext_noop("Graph"),
+    gettext_noop("Ask one of several interrupts, and keep what the graph goes on with there."),
     gettext_noop("Questions after this one"),
     gettext_noop("Decision"),
     gettext_noop("Edit"),
