@@ -140,7 +140,7 @@ def _usual_title(
     """Name an order that nobody named: by the first line of its request, else by what it is about:
     its repository, its file, or what its input names first.
 
-    The title of a template that ships is in the language of who orders.
+    The title of a template of code is in the language of who orders, where a catalogue has it.
 
     A title is read in lists and by databases, so no words that are sealed stand in it.
     """
@@ -158,7 +158,8 @@ def _usual_title(
         (file.name for file in brought),
         next((value for value in values if value.strip() and len(value) <= LONGEST_ABOUT), ""),
     )
-    return ": ".join(filter(None, [template.title and gettext(template.title), about]))[:200]
+    called = gettext(template.title) if template.declared and template.title else template.title
+    return ": ".join(filter(None, [called, about]))[:200]
 
 
 def check_words(title: str, request: str) -> None:

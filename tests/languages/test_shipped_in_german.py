@@ -33,8 +33,18 @@ NAMES = {
     *("Greet the world", "Add a greeting", "Mine", "without", "writing"),
     *("Migration workshop, two days", "Copy paper", "box of", "extract, invoice", "Office plants"),
     *("Office supplies", "Legal and consulting", "Telephone and internet"),
-    *("Writing", "Crash", ", crash", ", fail", ", unserialisable", "at once", "writing v1"),
-    *("planning", "execute", "deliver", "extract", "validate", "enrich", "decide", "command"),
+    *("Writing", "Crash", "-crash", ", crash", ", fail", ", unserialisable", "at once"),
+    *(
+        "planning",
+        "execute",
+        "deliver",
+        "extract",
+        "validate",
+        "enrich",
+        "decide",
+        "command",
+        "writing v1",
+    ),
     *("unsorted-imports", "Write", "design", "risks"),
 }
 """What the tests, rules and tools call things, and steps, by which programs know them."""

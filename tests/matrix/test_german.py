@@ -20,8 +20,8 @@ GERMAN = {"accept-language": "de"}
 FOR_PROGRAMMERS = {"api/reference/", "api/schema/"}
 """What they show is English, as answers to programs are."""
 NAMES = {
-    *("Writing", "Crash", "Check", "Blocked", "Plan 1: first", ", fail", ", crash", " at once"),
-    *(", unserialisable", "The shop is closed. Try again in the morning.", "text first"),
+    *("Writing", "Crash", "-crash", "Check", "Blocked", "Plan 1: first", ", crash", " at once"),
+    *(", fail", ", unserialisable", "The shop is closed. Try again in the morning.", "text first"),
     *("planning", "outer", "asks", "Asks", "nothing", "Nothing", "agents", "one", "One", "spare"),
     *("Mine", "Really?", "writing", "(deliver)", "now", "Now", "later", "asked for", "first"),
     *("clock", "command", "deliver", " log", "Money leaves", "(writing-crash)"),

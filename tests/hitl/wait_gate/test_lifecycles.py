@@ -261,8 +261,8 @@ def test_the_page_of_an_answered_wait_says_resumed_and_no_message_is_promised(an
     page.force_login(ana)
     shown = join(page.get(f"/threads/{pause.run.thread.shown_id}/").content.decode())
     assert "The question was answered" in shown
-    assert '<span class="status resumed">Resumed</span>' in shown
+    assert '<span class="status good">Resumed</span>' in shown
     assert "The run is complete" not in shown
-    assert '<span class="status resumed">Resumed</span>' in join(
+    assert '<span class="status good">Resumed</span>' in join(
         page.get("/threads/").content.decode()
     )

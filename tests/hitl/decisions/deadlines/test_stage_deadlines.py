@@ -180,10 +180,10 @@ def test_a_stage_counts_in_the_questions_calendar_or_in_its_own(asked, people, s
     ("deadline", "field", "words"),
     [
         ({"after": "soon"}, "after", "no duration"),
-        ({}, "", "required property"),
+        ({}, "after", "This is needed"),
         ({"after": "P1D", "calendar": "moon"}, "calendar", "There is no calendar"),
         ({"after": "P1D", "zone": "Mars"}, "zone", "There is no time zone"),
-        ({"after": "P1D", "outcome": "approve"}, "", "no key 'outcome'"),
+        ({"after": "P1D", "outcome": "approve"}, "", 'no key "outcome"'),
     ],
 )
 def test_a_deadline_that_cannot_be_counted_is_refused_at_its_field(
