@@ -128,7 +128,7 @@ def test_each_gets_a_token_of_their_own_that_counts(make_order, ana, ben):
         client.force_login(one)
         assert watched.TOKEN not in client.get(f"{page}?live=work").content.decode()
         shown = client.get(f"{page}suspend").content.decode()
-        tokens += re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', shown)
+        tokens += re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', shown)[-1:]
     sent = [(0, 0), (1, 1), (0, 1)]
     answers = [
         clients[of].post(f"{page}suspend", {"csrfmiddlewaretoken": tokens[whose]})
