@@ -25,11 +25,7 @@ class AddIndexBeside(AddIndexConcurrently):
         if schema_editor.connection.vendor != "postgresql":
             return AddIndex.database_forwards(self, *states)
         self._ensure_not_in_transaction(schema_editor)
-        with _patient(schema_editor) as cursor:
-            cursor.execute(UNFINISHED, [self.index.name])
-            if cursor.fetchone():
-                name = schema_editor.quote_name(self.index.name)
-                schema_editor.execute(f"DROP INDEX CONCURRENTLY {name}", params=None)
+        with _patient(schema_editor, self.index.name):
             super().database_forwards(*states)
 
     def database_backwards(
@@ -48,16 +44,44 @@ UNFINISHED = """
 
 
 @contextmanager
-def _patient(schema_editor: Any) -> Iterator[Any]:
-    """Lift the limit on waiting: such an index waits for others, and nobody waits for it."""
+def _patient(schema_editor: Any, unfinished: str = "") -> Iterator[None]:
+    """Lift the limit on waiting: such an index waits for others, and nobody waits for it.
+
+    What an earlier try left of the index `unfinished` is removed first.
+    """
     with schema_editor.connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
         (before,) = cursor.fetchone()
         cursor.execute("SET lock_timeout = 0")
         try:
-            yield cursor
+            cursor.execute(UNFINISHED, [unfinished])
+            if cursor.fetchone():
+                name = schema_editor.quote_name(unfinished)
+                schema_editor.execute(f"DROP INDEX CONCURRENTLY {name}", params=None)
+            yield
         finally:
             cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
+
+
+class AddUniqueBeside(NotInTransactionMixin, AddConstraint):
+    """A unique rule with a condition, which is an index: it is built while rows are written."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        model = to_state.apps.get_model(app_label, self.model_name)
+        if not self.allow_migrate_model(schema_editor.connection.alias, model):
+            return
+        if schema_editor.connection.vendor != "postgresql":
+            return super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self._ensure_not_in_transaction(schema_editor)
+        head, index, rest = str(self.constraint.create_sql(model, schema_editor)).partition(
+            "CREATE UNIQUE INDEX "
+        )
+        if head or not index:
+            raise TypeError(f"{self.constraint.name} has no condition, so it is no index alone.")
+        with _patient(schema_editor, self.constraint.name):
+            schema_editor.execute(f"{index}CONCURRENTLY {rest}", params=None)
 
 
 class AddCheckBeside(NotInTransactionMixin, AddConstraint):

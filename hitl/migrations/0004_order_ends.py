@@ -30,8 +30,4 @@ class Migration(migrations.Migration):
             name='occasions',
             field=models.JSONField(blank=True, default=list, help_text='What it is told; all about questions where this is empty.'),
         ),
-        migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.UniqueConstraint(condition=models.Q(('run__isnull', False)), fields=('run', 'place'), name='delivery_once_of_an_end'),
-        ),
     ]

@@ -32,8 +32,4 @@ class Migration(migrations.Migration):
             field=models.BooleanField(db_default=False, default=False, help_text=TOLD),
         ),
         migrations.RunPython(tell_of_those_at_work, migrations.RunPython.noop),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('end_told', False), ('imported_at', None), ('parent', None), ('status__in', ['cancelled', 'completed', 'expired', 'failed']), ('work_order__isnull', False)), fields=['id'], name='run_end_untold'),
-        ),
     ]

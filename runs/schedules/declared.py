@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
@@ -111,15 +112,23 @@ def _account(one: ScheduleUse) -> User:
     name = one.by or settings.WAYSTATION_SCHEDULES_BY
     owner = User.objects.filter(**{NAME: name}, is_active=True).first() if name else None
     if owner is None:
-        words = (
-            f"There is no account {name!r}." if name else "It says nobody in whose name it orders."
-        )
         raise keeping.ScheduleInvalid(
-            "by", f"{words} Name one with `by=…`, or in WAYSTATION_SCHEDULES_BY."
+            "by",
+            gettext(
+                'There is no account "%(name)s". Name one with `by=…`, or in '
+                "WAYSTATION_SCHEDULES_BY."
+            )
+            % {"name": name}
+            if name
+            else gettext(
+                "It says nobody in whose name it orders. Name one with `by=…`, or in "
+                "WAYSTATION_SCHEDULES_BY."
+            ),
         )
     if not owner.has_perm(starting.ADD):
         raise keeping.MayNotSchedule(
-            f"{owner.get_username()} may not make schedules: it takes the right “Can add schedule”."
+            gettext("%(name)s may not make schedules: it takes the right “Can add schedule”.")
+            % {"name": owner.get_username()}
         )
     return owner
 
@@ -129,6 +138,8 @@ def _with_team(values: dict[str, Any], owner: User) -> dict[str, Any]:
     team = owner.groups.filter(name=values["team"]).first() if values["team"] else None
     if values["team"] and team is None:
         raise keeping.ScheduleInvalid(
-            "team", f"{owner.get_username()} is in no team {values['team']!r}."
+            "team",
+            gettext('%(name)s is in no team "%(team)s".')
+            % {"name": owner.get_username(), "team": values["team"]},
         )
     return {**values, "team": team}

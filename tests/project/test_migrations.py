@@ -17,7 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import ModelState, ProjectState
 
-from checkpoints.database.migrating import AddCheckBeside, AddIndexBeside
+from checkpoints.database.migrating import AddCheckBeside, AddIndexBeside, AddUniqueBeside
 
 APPS = ("checkpoints", "runs", "hitl")
 GROW = {
@@ -31,6 +31,9 @@ SECOND_PHASE: dict[str, str] = {
     "runs.0004_files_and_progress": (
         "its unique rules forbid less than those in whose place they stand, so nothing that the "
         "version before writes breaks them; artifacts are few"
+    ),
+    "hitl.0005_one_end_one_delivery": (
+        "its rule is for rows with a `run`, which the version before writes none of"
     ),
 }
 """Migration → the version that no longer used what it takes away, or why it stops nobody."""
@@ -82,6 +85,8 @@ def _of(operation: Any, table: str, state: ProjectState, app: str) -> Iterator[s
             yield f"{operation.describe()}: it locks writers out; use AddIndexBeside"
         case ops.AddConstraint(constraint=models.CheckConstraint()) if table in GROW:
             yield f"{operation.describe()}: it locks writers out; use AddCheckBeside"
+        case AddUniqueBeside():
+            yield f"{operation.describe()}: the version before may break it"
         case ops.AddConstraint(constraint=models.UniqueConstraint()):
             yield f"{operation.describe()}: the version before may break it, and it locks"
         case RunSQL():
@@ -137,6 +142,9 @@ STATE = ModelState(
     "Run",
     [("id", models.BigAutoField(primary_key=True)), ("word", TEXT), ("told", models.TextField())],
 )
+UNIQUE = models.UniqueConstraint(
+    fields=["word"], condition=models.Q(word__isnull=False), name="note_once"
+)
 INDEX, CHECK = models.Index(fields=["word"], name="i"), models.Q(word="a")
 
 
@@ -154,7 +162,8 @@ INDEX, CHECK = models.Index(fields=["word"], name="i"), models.Q(word="a")
         (ops.AlterField("run", "word", models.IntegerField(null=True)), "written anew"),
         (ops.AddIndex("run", INDEX), "AddIndexBeside"),
         (ops.AddConstraint("run", models.CheckConstraint(condition=CHECK, name="c")), "Beside"),
-        (ops.AddConstraint("run", models.UniqueConstraint("word", name="u")), "may break"),
+        (ops.AddConstraint("run", models.UniqueConstraint("word", name="u")), "and it locks"),
+        (AddUniqueBeside("run", UNIQUE), "may break"),
         (RunSQL("SELECT 1"), "nobody can say"),
         (ops.AddField("run", "new", models.TextField(db_default="")), ""),
         (ops.AddField("run", "new", models.TextField(null=True)), ""),
@@ -175,7 +184,7 @@ def test_what_stops_them_is_named_and_what_does_not_is_let_by(operation, words):
 
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
-def test_an_index_and_a_check_come_beside_writers_and_go_again():
+def test_an_index_a_unique_rule_and_a_check_come_beside_writers_and_go_again():
     """On PostgreSQL without a lock that writers wait for; on SQLite as Django makes them."""
     state = ProjectState()
     state.add_model(
@@ -188,6 +197,7 @@ def test_an_index_and_a_check_come_beside_writers_and_go_again():
     check = models.CheckConstraint(condition=models.Q(word__in=["a", "b"]), name="note_known")
     try:
         for operation in (AddIndexBeside("note", models.Index(fields=["word"], name="note_word")),
+                          AddUniqueBeside("note", UNIQUE),
                           AddCheckBeside("note", check)):  # fmt: skip
             after = state.clone()
             operation.state_forwards("beside", after)
@@ -195,7 +205,7 @@ def test_an_index_and_a_check_come_beside_writers_and_go_again():
                 operation.database_forwards("beside", editor, state, after)
             with connection.cursor() as cursor:
                 there = connection.introspection.get_constraints(cursor, "beside_note")
-            assert {"note_word", "note_known"} & there.keys()
+            assert {"note_word", "note_once", "note_known"} & there.keys()
             with connection.schema_editor(atomic=False) as editor:
                 operation.database_backwards("beside", editor, after, state)
     finally:

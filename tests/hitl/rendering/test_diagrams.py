@@ -158,6 +158,7 @@ def test_a_chart_has_a_row_for_each_line_within_its_width():
 def step(name, **more):
     return {
         "name": name,
+        "function": f"example.{name}",
         "title": name.capitalize(),
         "pause_after": False,
         "pause_phase": "",

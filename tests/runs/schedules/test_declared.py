@@ -161,7 +161,7 @@ def test_a_persons_change_of_a_schedule_stands_until_they_go_back(flow):
     ("by", "words"),
     [
         ("", "It says nobody in whose name it orders"),
-        ("nobody", "There is no account 'nobody'"),
+        ("nobody", 'There is no account "nobody"'),
         ("plain", "plain may not make schedules"),
     ],
 )

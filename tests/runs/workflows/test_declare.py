@@ -255,7 +255,7 @@ def test_what_a_workflow_says_of_changed_code_is_for_steps_that_say_nothing_them
     assert said == ["continue", "hold", "continue", "continue"]
     inner = refund.step_templates["refund-both"]["sub_steps"]
     assert [step["on_change"] for step in inner] == ["continue", "hold"]
-    with pytest.raises(ValueError, match="no on_change 'halt'"):
+    with pytest.raises(ValueError, match='no on_change "halt"'):
         step("refund.other", on_change="halt")(pay)  # type: ignore[arg-type]
 
 
@@ -264,10 +264,10 @@ def test_mistakes_are_refused_with_file_line_and_what_to_do(steps):
     check, pay = steps
     wrong: Any = SimpleNamespace(use=use, workflow=workflow)  # mypy refuses these as well
     cases = [
-        (lambda: wrong.use(check, retires=3), "no keyword 'retires'. Did you mean retry"),
+        (lambda: wrong.use(check, retires=3), 'no keyword "retires". Did you mean retry'),
         (
             lambda: wrong.use(check, review={"quorm": 2}),
-            "review.*no key 'quorm'. Did you mean quorum",
+            'review.*no key "quorm". Did you mean quorum',
         ),
         (
             lambda: wrong.use(check, review={"quorum": 3, "reviewers": {"users": ["a"]}}),
@@ -286,7 +286,7 @@ def test_mistakes_are_refused_with_file_line_and_what_to_do(steps):
             lambda: wrong.workflow("a", title="A", steps=[use(check, revise_to="pya"), pay]),
             "mean pay",
         ),
-        (lambda: wrong.use(check, on_change="holt"), "no on_change 'holt'. Did you mean hold"),
+        (lambda: wrong.use(check, on_change="holt"), 'no on_change "holt". Did you mean hold'),
         (lambda: wrong.workflow("a", title="A", steps=[check], on_change="go"), "no on_change"),
         (lambda: wrong.workflow("a", title="A", steps=[]), "has no steps"),
         (lambda: wrong.workflow("a b", title="A", steps=[check]), "is no slug"),

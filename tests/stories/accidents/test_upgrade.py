@@ -8,6 +8,7 @@ git, to upgrade from that one to this instead.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import threading
@@ -80,12 +81,10 @@ def next_version(folder: Path) -> Path:
         shutil.copy(ROOT / name, folder / name)
     for module, model in (("runs", "Run"), ("pauses", "Pause")):
         path = folder / "runs" / "models" / f"{module}.py"
-        head, found, rest = path.read_text().partition(
-            f"class {model}(ids.HasShownId, models.Model):"
-        )
-        assert found, path
+        head, rest = re.split(rf"^(?=class {model}\()", path.read_text(), flags=re.M)
         before, meta, after = rest.partition("\n    class Meta:")
-        path.write_text(head + found + before + LATER + meta + after)
+        assert meta, path
+        path.write_text(head + before + LATER + meta + after)
     return folder
 
 
