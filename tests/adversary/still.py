@@ -16,6 +16,7 @@ OWN_VIEWS = "Keeps what a list was asked, and changes no run."
 OPENS = "Opens a question of its own, as `POST workflows/wait`, which is played; or ends that."
 LOOKS = "Says what an order would meet; writes nothing."
 GRAPH = "As `graph POST threads/…/runs`, which is played: the same functions in other words."
+GRAPH_CRONS = "As `POST schedules`, which is played: the same service."
 GRAPH_ENDS = "As `POST runs/…/cancel`, which is played: the same service."
 GRAPH_OWN = "Makes, tags or hides what clients of one door see, and no run."
 STILL: dict[str, str] = {
@@ -75,6 +76,9 @@ STILL: dict[str, str] = {
     f"graph DELETE threads/{THREAD}": GRAPH_ENDS,
     f"graph POST threads/{THREAD}/copy": "Makes another thread, whose runs have ended.",
     f"graph DELETE threads/{THREAD}/runs/<run:run_id>": GRAPH_OWN,
+    f"graph POST threads/{THREAD}/runs/crons": "Is refused, whoever asks.",
+    "graph POST runs/crons": GRAPH_CRONS,
+    **{f"graph {method} runs/crons/<str:cron_id>": GRAPH_CRONS for method in ("PATCH", "DELETE")},
     "tool request_approval": OPENS,
     "tool ask_human": OPENS,
     "tool permission_prompt": OPENS,

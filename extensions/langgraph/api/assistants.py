@@ -87,12 +87,17 @@ def _fits(row: Mapping[str, Any], given: Search) -> bool:
 
 def search(call: Call) -> Reply:
     given, rows = _found(call)
-    limit = min(max(given.limit, 0), MOST)
-    page = rows[max(given.offset, 0) :][:limit]
+    return page(rows, given.limit, given.offset, given.select)
+
+
+def page(rows: list[dict[str, Any]], limit: int, offset: int, select: list[str]) -> Reply:
+    """Some of these rows, and where the next ones begin. Raises StreamRefused as `selected`."""
+    start = max(offset, 0)
+    found = rows[start:][: min(max(limit, 0), MOST)]
     headers = {"X-Pagination-Total": str(len(rows))}
-    if max(given.offset, 0) + len(page) < len(rows) and page:
-        headers["X-Pagination-Next"] = str(max(given.offset, 0) + len(page))
-    return Reply(data=selected(page, given.select), headers=headers)
+    if start + len(found) < len(rows) and found:
+        headers["X-Pagination-Next"] = str(start + len(found))
+    return Reply(data=selected(found, select), headers=headers)
 
 
 def selected(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

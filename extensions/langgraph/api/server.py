@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from checkpoints.extension import Door
 from extensions.langgraph.api import assistants, copying, cors, runs, searching, states, threads
 from extensions.langgraph.api.calls import Call, Reply, Streamed
+from extensions.langgraph.api.kept import crons
 from extensions.langgraph.api.protocol import commands, following
 from extensions.langgraph.api.streaming import runs as streams
 from extensions.langgraph.api.streaming import threads as thread_streams
@@ -60,6 +61,7 @@ class Route:
 
 THREAD, RUN = "/threads/{thread_id}", "/threads/{thread_id}/runs/{run_id}"
 ASSISTANT = "/assistants/{assistant_id}"
+CRON = "/runs/crons/{cron_id}"
 ROUTES = (
     Route("POST", "/assistants/search", assistants.search, READS),
     Route("POST", "/assistants/count", assistants.count, READS),
@@ -93,6 +95,12 @@ ROUTES = (
     Route("GET", f"{RUN}/stream", streams.rejoin, READS),
     Route("POST", f"{RUN}/cancel", runs.cancel, scopes.ASKS),
     Route("POST", "/runs/cancel", runs.cancel_many, scopes.ASKS),
+    Route("POST", f"{THREAD}/runs/crons", crons.refuse_bound),
+    Route("POST", "/runs/crons", crons.create),
+    Route("POST", "/runs/crons/search", crons.search, (Scope.READ,)),
+    Route("POST", "/runs/crons/count", crons.count, (Scope.READ,)),
+    Route("PATCH", CRON, crons.change),
+    Route("DELETE", CRON, crons.delete),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
     *(
@@ -106,17 +114,16 @@ ROUTES = (
             ("POST", f"{ASSISTANT}/latest"),
             ("POST", "/threads/prune"),
             ("POST", "/runs/batch"),
-            ("POST", f"{THREAD}/runs/crons"),
         )
     ),
 )
-ELSEWHERE = ("/runs/crons", "/store")
+ELSEWHERE = ("/store",)
 """Beginnings of addresses of which this server has nothing."""
 FREE = {
     "/ok": {"ok": True},
     "/info": {
         "version": "1",
-        "flags": {"assistants": True, "crons": False, "langsmith": False, "store": False},
+        "flags": {"assistants": True, "crons": True, "langsmith": False, "store": False},
     },
 }
 """What anybody may read."""

@@ -115,13 +115,24 @@ def read(call: Call) -> RunIn:
         raise invalid("context: templates are configured by this server's people.")
     if unknown := sorted(given.modes - MODES):
         raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
-    ignored = {"recursion_limit", "configurable", "tags"}
-    if unknown := sorted(set(given.config) - ignored):
-        raise invalid(f"config: {unknown[0][:60]} has no effect here.")
-    settings = given.config.get("configurable") or {}
-    if not isinstance(settings, Mapping) or set(settings) - {"thread_id", "checkpoint_id"}:
-        raise invalid("config.configurable: templates are configured by this server's people.")
+    check_config(given.config)
     return given
+
+
+def check_config(
+    config: Mapping[str, Any], *, places: Collection[str] = ("thread_id", "checkpoint_id")
+) -> None:
+    """Raise StreamRefused for what of a configuration would have no effect.
+
+    Args:
+        places: what of `configurable` says where a run goes on.
+    """
+    ignored = {"recursion_limit", "configurable", "tags"}
+    if unknown := sorted(set(config) - ignored):
+        raise invalid(f"config: {unknown[0][:60]} has no effect here.")
+    settings = config.get("configurable") or {}
+    if not isinstance(settings, Mapping) or set(settings) - set(places):
+        raise invalid("config.configurable: templates are configured by this server's people.")
 
 
 def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
@@ -227,7 +238,7 @@ def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
         key = None  # a page names what it shows: a message follows that anyhow
     turn = Turn(
         template=template.slug,
-        input=_input(template, given.input),
+        input=input_of(template, given.input),
         checkpoint_id=key,
         interrupt_before=_steps(template, given.interrupt_before),
         interrupt_after=_steps(template, given.interrupt_after),
@@ -250,7 +261,7 @@ def _steps(template: Template, given: str | list[str]) -> list[str]:
     return [given] if isinstance(given, str) else given
 
 
-def _input(template: Template, given: Any) -> Mapping[str, Any] | None:
+def input_of(template: Template, given: Any) -> Mapping[str, Any] | None:
     """What a client gives, as the template takes it: of a chat's messages the last person's."""
     if isinstance(given, str):
         given = {"input": given}

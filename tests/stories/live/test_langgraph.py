@@ -361,7 +361,10 @@ def test_a_copy_is_a_thread_of_ones_own_with_the_history_and_no_question(server:
 NOT_HERE: list[tuple[Any, ...]] = [
     ("POST", "/assistants", {}, 501),
     ("PUT", "/store/items", {}, 501),
-    ("POST", "/runs/crons/search", {}, 501),
+    ("POST", f"/threads/{uuid.UUID(int=5)}/runs/crons", {}, 422),
+    ("POST", "/runs/crons/search", {}, 200),
+    ("PATCH", "/runs/crons/no-id", {}, 422),
+    ("DELETE", f"/runs/crons/{uuid.UUID(int=5)}", None, 404),
     ("POST", "/runs/batch", [], 501),
     ("POST", "/runs/cancel", {"status": "odd"}, 422),
     ("POST", "/runs/cancel?action=rollback", {}, 422),
@@ -392,6 +395,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
 SCOPES: list[tuple[Any, ...]] = [
     ("read", "POST", "/threads", {}, 403),
     ("read", "POST", "/threads/search", {}, 200),
+    ("read", "POST", "/runs/crons/count", {}, 200),
+    ("ask", "POST", "/runs/crons", {"assistant_id": "slow-talk", "schedule": "0 0 1 1 *"}, 403),
     ("read", "POST", "/runs", {"assistant_id": "slow-talk", "input": {"input": "x"}}, 403),
     ("read", "POST", f"/threads/{uuid.UUID(int=5)}/copy", {}, 403),
     ("read", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 404),
