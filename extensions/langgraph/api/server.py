@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from checkpoints.extension import Door
 from extensions.langgraph.api import assistants, copying, cors, runs, searching, states, threads
 from extensions.langgraph.api.calls import Call, Reply, Streamed
-from extensions.langgraph.api.kept import crons
+from extensions.langgraph.api.kept import configurations, crons
 from extensions.langgraph.api.protocol import commands, following
 from extensions.langgraph.api.streaming import runs as streams
 from extensions.langgraph.api.streaming import threads as thread_streams
@@ -66,6 +66,11 @@ ROUTES = (
     Route("POST", "/assistants/search", assistants.search, READS),
     Route("POST", "/assistants/count", assistants.count, READS),
     Route("GET", ASSISTANT, assistants.get, READS),
+    Route("POST", "/assistants", configurations.create),
+    Route("PATCH", ASSISTANT, configurations.change),
+    Route("DELETE", ASSISTANT, configurations.delete),
+    Route("POST", f"{ASSISTANT}/versions", configurations.versions, READS),
+    Route("POST", f"{ASSISTANT}/latest", configurations.set_latest),
     Route("GET", f"{ASSISTANT}/schemas", assistants.schemas, READS),
     Route("GET", f"{ASSISTANT}/graph", assistants.graph, READS),
     Route("POST", "/threads", threads.create, scopes.ASKS),
@@ -106,12 +111,7 @@ ROUTES = (
     *(
         Route(method, path, None)
         for method, path in (
-            ("POST", "/assistants"),
-            ("PATCH", ASSISTANT),
-            ("DELETE", ASSISTANT),
             ("GET", f"{ASSISTANT}/subgraphs"),
-            ("POST", f"{ASSISTANT}/versions"),
-            ("POST", f"{ASSISTANT}/latest"),
             ("POST", "/threads/prune"),
             ("POST", "/runs/batch"),
         )

@@ -171,7 +171,7 @@ def _values(call: Call, given: _Kept, slug: str) -> dict[str, Any]:
             raise invalid(f"{name}: not here; {why}.")
     if given.on_run_completed != KEEP:
         raise invalid("on_run_completed: a record is kept here; send keep.")
-    starting.check_config(given.config, places=())
+    starting.check_config(given.config, of_run=False)
     if unknown := sorted(set(given.metadata) - {NAME, TEAM}):
         raise invalid(
             f"metadata: {unknown[0][:60]} is not kept of a cron; it has {NAME} and {TEAM}."
