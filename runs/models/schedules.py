@@ -102,6 +102,12 @@ class Schedule(ids.HasShownId, models.Model):
         editable=False,
         help_text="Where the code declares it: what it says there, and the place.",
     )
+    metadata = SealedJsonField(
+        null=True,
+        default=None,
+        editable=False,
+        help_text="What a program said of it, and of what it begins.",
+    )
     version = models.PositiveIntegerField(
         default=1, editable=False, help_text="Counts changes by people."
     )

@@ -69,7 +69,7 @@ def make(by: User, **values: Any) -> Schedule:
     """Keep a new schedule in this person's name.
 
     Args:
-        values: `name`, those of WHAT and WHEN, and whether it is `enabled`.
+        values: `name`, `metadata`, those of WHAT and WHEN, and whether it is `enabled`.
 
     Raises:
         MayNotSchedule, ScheduleInvalid, and what an order by the template would be refused with.
@@ -119,7 +119,7 @@ def _replan(schedule: Schedule, now: dt.datetime) -> None:
     """Write the schedule, to go on from now; nothing before is caught up."""
     changed = {
         name: getattr(schedule, name)
-        for name in ("name", *WHAT, *WHEN, "for_team", "enabled", "stopped_because")
+        for name in ("name", *WHAT, *WHEN, "metadata", "for_team", "enabled", "stopped_because")
     }
     following = next(times.after(schedule.cron, schedule.zone, now), None)
     changed |= {"cursor": now, "next_at": following if schedule.enabled else None}

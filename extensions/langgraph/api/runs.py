@@ -20,7 +20,7 @@ from hitl.decisions.services import AlreadyAnswered, NotFound
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphRun
 from hitl.threads import messages
-from runs.models import QueuedTurn, Run
+from runs.models import QueuedTurn, Run, Schedule
 from runs.states import PAUSED, RunEnded
 from runs.threads.message_queue import NotWaiting
 
@@ -68,12 +68,23 @@ def shown(thread: Thread, found: list[Segment]) -> list[dict[str, Any]]:
                 "created_at": segment.began_at.isoformat(),
                 "updated_at": segment.changed_at.isoformat(),
                 "status": segment.status,
-                "metadata": dict(note.metadata) if note else {},
+                "metadata": {
+                    **(by_clock(segment.run) if segment.run else {}),
+                    **(note.metadata if note else {}),
+                },
                 "kwargs": {},
                 "multitask_strategy": "enqueue",
             }
         )
     return rows
+
+
+def by_clock(run: Run) -> dict[str, Any]:
+    """What a schedule that began a run has as its metadata."""
+    if run.work_order_id is None:
+        return {}
+    rows = Schedule.objects.filter(occurrences__order=run.work_order_id)
+    return dict(rows.values_list("metadata", flat=True).first() or {})
 
 
 def find(call: Call) -> tuple[Thread, Segment]:

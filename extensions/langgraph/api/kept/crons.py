@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from extensions.langgraph.api import assistants, starting
+from checkpoints.models.fields import demand
+from checkpoints.state import codec
+from extensions.langgraph.api import assistants, starting, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid
 from extensions.langgraph.api.threads import TEAM
 from hitl.decisions.services import NotFound
-from runs import definitions
+from runs import definitions, limits
 from runs.models import Schedule
 from runs.models.schedules import Overlap
 from runs.schedules import keeping
 
 NAME = "name"
-"""Key of a cron's metadata: its name. Beside it there is the team's."""
+"""Key of a cron's metadata: its name. It and the team's are columns of the schedule."""
 LONGEST_NAME = 120
 KEEP = "keep"
 BOUND = (
@@ -107,7 +109,11 @@ def change(call: Call) -> Reply:
     """Change what is named. Raises StreamRefused, NotFound, and as `keeping.change`."""
     given = call.body(CronChange)
     schedule = _find(call)
-    return Reply(data=_shown(keeping.change(schedule, **_values(call, given, schedule.template))))
+    return Reply(
+        data=_shown(
+            keeping.change(schedule, **_values(call, given, schedule.template, schedule.metadata))
+        )
+    )
 
 
 def delete(call: Call) -> Reply:
@@ -164,7 +170,9 @@ def _find(call: Call) -> Schedule:
     return schedule
 
 
-def _values(call: Call, given: _Kept, slug: str) -> dict[str, Any]:
+def _values(
+    call: Call, given: _Kept, slug: str, before: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What is named, as a schedule keeps it. Raises StreamRefused."""
     for name, why in NOT_KEPT.items():
         if getattr(given, name):
@@ -172,16 +180,15 @@ def _values(call: Call, given: _Kept, slug: str) -> dict[str, Any]:
     if given.on_run_completed != KEEP:
         raise invalid("on_run_completed: a record is kept here; send keep.")
     starting.check_config(given.config, of_run=False)
-    if unknown := sorted(set(given.metadata) - {NAME, TEAM}):
-        raise invalid(
-            f"metadata: {unknown[0][:60]} is not kept of a cron; it has {NAME} and {TEAM}."
-        )
     named = {"schedule": "cron", "timezone": "zone", "enabled": "enabled"}
     values = {
         column: getattr(given, name)
         for name, column in named.items()
         if name in given.model_fields_set
     }
+    if given.metadata:
+        said = {key: value for key, value in given.metadata.items() if key not in {NAME, TEAM}}
+        values["metadata"] = _checked({**(demand(before) or {}), **said})
     if given.input is not None:
         values["input"] = starting.input_of(definitions.current(slug), given.input)
     if NAME in given.metadata:
@@ -191,6 +198,13 @@ def _values(call: Call, given: _Kept, slug: str) -> dict[str, Any]:
     if TEAM in given.metadata:
         values["team"] = _team(call, given.metadata)
     return values
+
+
+def _checked(metadata: dict[str, Any]) -> dict[str, Any]:
+    threads.check(metadata)
+    if len(codec.encode(metadata)) > limits.START_BYTES:
+        raise invalid(f"metadata: up to {limits.START_BYTES:,} bytes.")
+    return metadata
 
 
 def _team(call: Call, metadata: Mapping[str, Any]) -> Any:
@@ -220,7 +234,7 @@ def _shown(schedule: Schedule) -> dict[str, Any]:
             "graph_id": schedule.template,
             "input": dict(schedule.input),
         },
-        "metadata": {NAME: schedule.name, **team},
+        "metadata": {**(schedule.metadata or {}), NAME: schedule.name, **team},
         "created_at": made,
         "updated_at": made,
     }

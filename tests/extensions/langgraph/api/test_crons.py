@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langgraph_sdk.errors import APIStatusError
 
+from runs import limits
 from runs.models import Schedule, WorkOrder
 from tests.doors.langgraph import sdk_of
 from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
@@ -60,7 +61,14 @@ def test_a_cron_is_made_found_changed_and_removed(crons, team):
 
 
 def test_it_begins_an_order_each_time_in_its_owners_name(crons, ana):
-    crons.create("writing", schedule="0 * * * *", input={"topic": "Rome"})
+    about = {"suite": "mine", "name": "Hourly"}
+    made: Any = crons.create(
+        "writing", schedule="0 * * * *", input={"topic": "Rome"}, metadata=about
+    )
+    assert made["metadata"] == about
+    assert crons.count(metadata={"suite": "mine"}) == 1
+    changed = crons.update(made["cron_id"], metadata={"colour": "red"}, enabled=True)
+    assert changed["metadata"] == {**about, "colour": "red"}
     Schedule.objects.update(cursor=NOON, next_at=NOON)
     for hours in (1, 2):
         sweep_at(NOON + hours * HOUR)
@@ -68,6 +76,9 @@ def test_it_begins_an_order_each_time_in_its_owners_name(crons, ana):
     assert len({order.thread_id for order in orders}) == 2
     assert {order.thread.owner for order in orders} == {ana}
     assert {order.input["topic"] for order in orders} == {"Rome"}
+    for order in orders:
+        (run,) = sdk_of(ana).runs.list(str(order.thread_id))
+        assert run["metadata"] == {"suite": "mine", "colour": "red"}
 
 
 def test_search_and_count_know_the_filters_of_the_client(crons, scheduled):
@@ -105,7 +116,8 @@ def test_what_a_schedule_does_not_keep_is_refused_in_words(crons, subtests):
         ({"stream_mode": "values"}, "follows"),
         ({"stream_subgraphs": True}, "follows"),
         ({"on_run_completed": "delete"}, "send keep"),
-        ({"metadata": {"label": "x"}}, "label is not kept"),
+        ({"metadata": {"label": "x" * limits.START_BYTES}}, "bytes"),
+        ({"metadata": {str(number): 1 for number in range(51)}}, "50 keys"),
         ({"metadata": {"name": 5}}, "is a text"),
         ({"metadata": {"name": ""}}, "1 to 120"),
         ({"metadata": {"waystation_team": "strangers"}}, "no team"),
