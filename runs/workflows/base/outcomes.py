@@ -43,8 +43,9 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """How a step failed for good, or the run ended: `context.failure` of the steps that follow
-    (`on_failure`, `on_cancel`, `on_expire`: docs/how-to/failures-and-ends.md).
+    """How a step failed for good, or the run ended: `context.failure` of the steps that follow, by
+    `on_failure` (docs/how-to/failures-and-ends.md) or by `on_cancel` and `on_expire`
+    (docs/how-to/cleanup-on-cancel.md).
     """
 
     step: str

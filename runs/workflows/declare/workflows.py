@@ -284,7 +284,7 @@ def workflow(
         on_cancel: a step that runs once when the run was cancelled: with the state as it was, for
             up to five minutes or its `timeout`. It asks nobody and does not wait. The run has ended
             by then, whatever becomes of it; `context.failure` says how
-            (docs/how-to/failures-and-ends.md). Not of child runs.
+            (docs/how-to/cleanup-on-cancel.md). Not of child runs.
         on_expire: the same when nobody answered in time.
         limits: `limit(…)`: how many runs are at work at once, or begin in a time.
         schedules: `schedule(…)`: when work by it begins by the clock.
