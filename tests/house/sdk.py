@@ -204,7 +204,7 @@ def _callables(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
 def _parameters(
     node: ast.FunctionDef, module: ast.Module, told: Mapping[str, str]
 ) -> Iterator[Row]:
-    """The arguments; those behind the first `*` are keywords, and say so by their default."""
+    """The arguments, without those that are only there to be refused."""
     given = node.args
     places = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(places) - len(given.defaults)) + list(given.defaults)
@@ -217,6 +217,9 @@ def _parameters(
             kind = _typed(argument.annotation)
             shown = _default(default, module)
             yield Row(argument.arg, kind, shown, told.get(argument.arg, ""))
+    for stars, rest in (("*", given.vararg), ("**", given.kwarg)):
+        if rest is not None and _typed(rest.annotation) != "Never":
+            yield Row(f"{stars}{rest.arg}", _typed(rest.annotation), "", told.get(rest.arg, ""))
 
 
 def _typed(node: ast.expr | None) -> str:
