@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ('key', models.CharField(max_length=200)),
                 ('value', checkpoints.models.JsonTextField(default=dict)),
                 ('size', models.PositiveIntegerField(help_text="Bytes of the value's JSON.")),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('created_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField()),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],

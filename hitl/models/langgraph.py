@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db import models
 
 from checkpoints.models import SealedJsonField, Thread
-from checkpoints.models.fields import MadeAtField
 
 
 class LangGraphThread(models.Model):
@@ -81,7 +80,7 @@ class LangGraphItem(models.Model):
     key = models.CharField(max_length=200)
     value = SealedJsonField(default=dict)
     size = models.PositiveIntegerField(help_text="Bytes of the value's JSON.")
-    created_at = MadeAtField()
+    created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
     class Meta:
@@ -92,4 +91,4 @@ class LangGraphItem(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.namespace}{self.key}"
+        return f"#{self.pk}"  # names are its owner's, and who removes an account reads these

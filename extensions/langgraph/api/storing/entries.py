@@ -82,10 +82,10 @@ def put(call: Call) -> Reply:
                 f"An account keeps up to {most:,} items of {most_bytes:,} bytes in all. Nothing "
                 "was kept: delete some first.",
             )
+        now = clock.now()
+        told = {"value": given.value, "size": size, "updated_at": now}
         held.update_or_create(
-            **place,
-            owner=call.by,
-            defaults={"value": given.value, "size": size, "updated_at": clock.now()},
+            **place, owner=call.by, defaults=told, create_defaults={**told, "created_at": now}
         )
     return Reply(status=204)
 

@@ -72,6 +72,7 @@ def test_an_item_is_kept_found_changed_and_deleted(store):
     item = store.get_item(["users", "Zoë 7"], "likes")
     assert (item["namespace"], item["key"]) == (["users", "Zoë 7"], "likes")
     assert item["value"] == {"a": "ü\0", "b": [1, None]}
+    assert item["created_at"] == item["updated_at"]
     store.put_item(["users", "Zoë 7"], "likes", {}, index=False)
     again = store.get_item(["users", "Zoë 7"], "likes")
     assert (again["value"], again["created_at"]) == ({}, item["created_at"])
