@@ -70,6 +70,12 @@ SCHEDULES = 100
 """Schedules that one person may have."""
 SAVED_VIEWS = 100
 """Views of lists that one person may keep."""
+ASSISTANTS = 100
+"""Saved configurations of templates that one person keeps for LangGraph's clients."""
+ASSISTANT_VERSIONS = 50
+"""Versions that are kept of one; the oldest go first, never the one that counts."""
+ASSISTANT_BYTES = 64 * 1024
+"""Canonical text of the metadata of one."""
 START_BYTES = 64 * 1024
 """Canonical text of the input that a schedule, or an inbound start, holds."""
 STORE_ITEMS = 10_000

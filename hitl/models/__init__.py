@@ -1,6 +1,7 @@
 """People's answers, tokens and rules; what goes out; the wait gate's rows; presence."""
 
 from hitl.models import outbound as outbound  # Django looks for tables here
+from hitl.models.assistants import LangGraphAssistant, LangGraphAssistantVersion
 from hitl.models.batches import Batch, BatchAction
 from hitl.models.channels import ChatAccount, ChatCode
 from hitl.models.comments import Comment, Mention
@@ -40,6 +41,8 @@ __all__ = [
     "Import",
     "InboundSource",
     "InboundStart",
+    "LangGraphAssistant",
+    "LangGraphAssistantVersion",
     "LangGraphItem",
     "LangGraphRun",
     "LangGraphTag",

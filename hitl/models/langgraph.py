@@ -61,6 +61,9 @@ class LangGraphRun(models.Model):
         db_default=[],
         help_text="Of its stream, for whoever joins it and names none; empty: values.",
     )
+    assistant = models.UUIDField(
+        null=True, help_text="The saved configuration that it was begun with."
+    )
     hidden_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

@@ -69,7 +69,7 @@ def make(by: User, **values: Any) -> Schedule:
     """Keep a new schedule in this person's name.
 
     Args:
-        values: `name`, and those of WHAT and WHEN.
+        values: `name`, those of WHAT and WHEN, and whether it is `enabled`.
 
     Raises:
         MayNotSchedule, ScheduleInvalid, and what an order by the template would be refused with.
@@ -79,6 +79,8 @@ def make(by: User, **values: Any) -> Schedule:
     now = clock.now()
     schedule = Schedule(owner=by, cursor=now)
     _fill(schedule, values, now)
+    if not schedule.enabled:
+        schedule.next_at = None
     most = settings.WAYSTATION_SCHEDULES
     with transaction.atomic(durable=True):
         User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other

@@ -16,6 +16,7 @@ OWN_VIEWS = "Keeps what a list was asked, and changes no run."
 OPENS = "Opens a question of its own, as `POST workflows/wait`, which is played; or ends that."
 LOOKS = "Says what an order would meet; writes nothing."
 GRAPH = "As `graph POST threads/…/runs`, which is played: the same functions in other words."
+GRAPH_CRONS = "As `POST schedules`, which is played: the same service."
 GRAPH_ENDS = "As `POST runs/…/cancel`, which is played: the same service."
 GRAPH_OWN = "Makes, tags or hides what clients of one door see or note, and no run."
 STILL: dict[str, str] = {
@@ -77,6 +78,13 @@ STILL: dict[str, str] = {
     f"graph DELETE threads/{THREAD}/runs/<run:run_id>": GRAPH_OWN,
     "graph PUT store/items": GRAPH_OWN,
     "graph DELETE store/items": GRAPH_OWN,
+    f"graph POST threads/{THREAD}/runs/crons": "Is refused, whoever asks.",
+    "graph POST runs/crons": GRAPH_CRONS,
+    "graph POST assistants": GRAPH_OWN,
+    "graph PATCH assistants/<str:assistant_id>": GRAPH_OWN,
+    "graph DELETE assistants/<str:assistant_id>": GRAPH_OWN,
+    "graph POST assistants/<str:assistant_id>/latest": GRAPH_OWN,
+    **{f"graph {method} runs/crons/<str:cron_id>": GRAPH_CRONS for method in ("PATCH", "DELETE")},
     "tool request_approval": OPENS,
     "tool ask_human": OPENS,
     "tool permission_prompt": OPENS,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import httpx
+from langgraph_sdk.client import SyncLangGraphClient
+
 from checkpoints import ids as checkpoint_ids
+from checkpoints.database.people import User
 from extensions.agui import running
 from extensions.langgraph.api import server
 from extensions.langgraph.api.calls import Call, Reply, Streamed
@@ -38,13 +44,51 @@ def _shown(path: str) -> str:
 
 
 def acted(
-    caller: Caller, method: str, path: str, body: Any = None, *, key: str | None = None
+    caller: Caller,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    key: str | None = None,
+    query: Mapping[str, str] | None = None,
 ) -> Reply | Streamed:
     """What a route does for a caller, with this `Idempotency-Key`; raises as it does."""
     route, names = server.route_of(method, path, ROUTES)
     headers = {} if key is None else {"idempotency-key": key}
-    call = Call(by=caller.user, names=names, query={}, data=body, headers=headers)
+    call = Call(by=caller.user, names=names, query=query or {}, data=body, headers=headers)
     return server._act(route, caller, call)
+
+
+@dataclass(frozen=True)
+class _Here(httpx.BaseTransport):
+    """Answers requests of a client at once; no streams."""
+
+    caller: Caller
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.read() or b"null")
+        try:
+            reply = acted(
+                self.caller, request.method, request.url.path, body, query=request.url.params
+            )
+        except StreamRefused as refused:
+            return httpx.Response(refused.status, json={"detail": str(refused)})
+        except Exception as error:
+            problem = exception_handler(error, {})
+            if problem is None:
+                raise
+            return httpx.Response(problem.status_code, text=as_json(problem.data))
+        assert isinstance(reply, Reply), "a stream"
+        text = "" if reply.status == 204 else as_json(reply.data)
+        return httpx.Response(reply.status, text=text, headers=dict(reply.headers))
+
+
+def sdk_of(user: User, scope: str = "write") -> SyncLangGraphClient:
+    """LangGraph's own client, with a token of this person and scope."""
+    caller = Caller(user=user, scope=scope)
+    return SyncLangGraphClient(
+        httpx.Client(transport=_Here(caller), base_url="http://waystation.example")
+    )
 
 
 def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[int, str]:

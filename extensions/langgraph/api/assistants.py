@@ -1,21 +1,30 @@
-"""Templates as assistants: those that a thread can run, and the caller may start."""
+"""Templates as assistants: those that a thread can run, and the caller may start; beside them the
+configurations of these that the caller saved (`kept.configurations`).
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from django.db.models import F, Q
+
+from checkpoints.models.fields import Locked
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid
 from hitl.live.pump import StreamRefused
+from hitl.models import LangGraphAssistant, LangGraphAssistantVersion, LangGraphRun
 from runs.definitions import rights
-from runs.models import Template
+from runs.models import QueuedTurn, Run, Template
 from runs.workflows import attachments
 
 NAMESPACE = uuid.UUID("5f1c9a0e-6b1f-4f3a-9f55-0d1a6f0c7c11")
 """Ids of assistants are names in it, so each server gives a template the same one."""
 MOST = 1000
+SORTED = ("assistant_id", "graph_id", "name", "created_at", "updated_at")
 
 
 class Search(Given):
@@ -49,7 +58,57 @@ def find(call: Call, assistant: str) -> Template:
     for template in _all(call):
         if assistant in {template.slug, id_of(template.slug)}:
             return template
-    raise StreamRefused(404, "not_found", "There is no such assistant for you.")
+    raise unknown()
+
+
+def unknown() -> StreamRefused:
+    return StreamRefused(404, "not_found", "There is no such assistant for you.")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A configuration that the caller saved, in the version that counts."""
+
+    row: LangGraphAssistant
+    says: LangGraphAssistantVersion
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Raises StreamRefused where it cannot be opened now."""
+        if isinstance(self.says.metadata, Locked):
+            raise StreamRefused(503, "state_locked", str(self.says.metadata.error))
+        return dict(self.says.metadata)
+
+
+def saved(call: Call) -> Iterator[Saved]:
+    """Those of the caller, the oldest first."""
+    rows = LangGraphAssistant.objects.filter(owner=call.by)
+    counts = LangGraphAssistantVersion.objects.filter(
+        assistant__in=rows, number=F("assistant__version")
+    )
+    for says in counts.select_related("assistant").order_by("assistant"):
+        yield Saved(says.assistant, says)
+
+
+def saved_as(call: Call, assistant: str) -> Saved | None:
+    """The caller's by its id; None where they have no such one."""
+    return next((one for one in saved(call) if str(one.row.pk) == assistant.lower()), None)
+
+
+def chosen(call: Call, assistant: str) -> tuple[Template, Saved | None]:
+    """What a run is begun with: a template, by its slug or its id, or a configuration of one by its
+    id. Raises StreamRefused.
+    """
+    configured = saved_as(call, assistant)
+    return find(call, configured.says.template if configured else assistant), configured
+
+
+def id_of_run(run: Run) -> str:
+    """The assistant that a run was begun with: a saved configuration, or its template."""
+    queued = QueuedTurn.objects.filter(run=run).values("pk")
+    notes = LangGraphRun.objects.filter(Q(wire_id=run.pk) | Q(wire_id__in=queued))
+    kept = notes.exclude(assistant=None).values_list("assistant", flat=True).first()
+    return str(kept) if kept else id_of(run.frozen.template_slug)
 
 
 def shown(template: Template) -> dict[str, Any]:
@@ -68,16 +127,39 @@ def shown(template: Template) -> dict[str, Any]:
     }
 
 
+def shown_saved(
+    row: LangGraphAssistant, says: LangGraphAssistantVersion, *, at: dt.datetime | None = None
+) -> dict[str, Any]:
+    """A saved configuration; with `at` one version of it, made then."""
+    return {
+        "assistant_id": str(row.pk),
+        "graph_id": says.template,
+        "name": says.name,
+        "description": says.description,
+        "version": says.number,
+        "config": {},
+        "context": {},
+        "metadata": dict(says.metadata),
+        "created_at": (at or row.made_at).isoformat(),
+        "updated_at": (at or row.changed_at).isoformat(),
+    }
+
+
 def _found(call: Call) -> tuple[Search, list[dict[str, Any]]]:
     given = call.body(Search)
     rows = [shown(template) for template in _all(call)]
+    rows += [shown_saved(one.row, one.says) for one in saved(call)]
+    if given.sort_by:
+        if given.sort_by not in SORTED:
+            raise invalid(f"sort_by is one of {', '.join(SORTED)}.")
+        rows.sort(key=lambda row: row[given.sort_by])
     if given.sort_order.lower() == "desc":
         rows.reverse()
     return given, [row for row in rows if _fits(row, given)]
 
 
 def _fits(row: Mapping[str, Any], given: Search) -> bool:
-    known = {**row["metadata"], "assistant_id": row["assistant_id"]}
+    known = {"graph_id": row["graph_id"], **row["metadata"], "assistant_id": row["assistant_id"]}
     return (
         given.graph_id in {"", row["graph_id"]}
         and given.name.lower() in row["name"].lower()
@@ -87,12 +169,17 @@ def _fits(row: Mapping[str, Any], given: Search) -> bool:
 
 def search(call: Call) -> Reply:
     given, rows = _found(call)
-    limit = min(max(given.limit, 0), MOST)
-    page = rows[max(given.offset, 0) :][:limit]
+    return page(rows, given.limit, given.offset, given.select)
+
+
+def page(rows: list[dict[str, Any]], limit: int, offset: int, select: list[str]) -> Reply:
+    """Some of these rows, and where the next ones begin. Raises StreamRefused as `selected`."""
+    start = max(offset, 0)
+    found = rows[start:][: min(max(limit, 0), MOST)]
     headers = {"X-Pagination-Total": str(len(rows))}
-    if max(given.offset, 0) + len(page) < len(rows) and page:
-        headers["X-Pagination-Next"] = str(max(given.offset, 0) + len(page))
-    return Reply(data=selected(page, given.select), headers=headers)
+    if start + len(found) < len(rows) and found:
+        headers["X-Pagination-Next"] = str(start + len(found))
+    return Reply(data=selected(found, select), headers=headers)
 
 
 def selected(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
@@ -109,11 +196,14 @@ def count(call: Call) -> Reply:
 
 
 def get(call: Call) -> Reply:
+    configured = saved_as(call, call.names["assistant_id"])
+    if configured is not None:
+        return Reply(data=shown_saved(configured.row, configured.says))
     return Reply(data=shown(find(call, call.names["assistant_id"])))
 
 
 def schemas(call: Call) -> Reply:
-    template = find(call, call.names["assistant_id"])
+    template, _ = chosen(call, call.names["assistant_id"])
     state: dict[str, Any] = template.state_schema or {
         "type": "object",
         "properties": {name: {} for name in template.reducers},
@@ -130,11 +220,19 @@ def schemas(call: Call) -> Reply:
     )
 
 
+def names_of(template: Template) -> list[str]:
+    """Its steps, but those that follow an end; without a name as they are frozen."""
+    return [
+        str(step.get("name") or step.get("step_type") or step.get("step_template_slug"))
+        for step in template.steps
+        if "only_on" not in step
+    ]
+
+
 def graph(call: Call) -> Reply:
     """The steps in their order; where a question may lead back is in no edge."""
-    template = find(call, call.names["assistant_id"])
-    names = [str(step["name"]) for step in template.steps]
-    nodes = ["__start__", *names, "__end__"]
+    template, _ = chosen(call, call.names["assistant_id"])
+    nodes = ["__start__", *names_of(template), "__end__"]
     return Reply(
         data={
             "nodes": [

@@ -52,17 +52,19 @@ def shown(thread: Thread, found: list[Segment]) -> list[dict[str, Any]]:
         for note in LangGraphRun.objects.filter(wire_id__in=[one.wire_id for one in found])
     }
     wire = threads.wire_id(thread.pk)
+    runs = {one.run.pk: one.run for one in found if one.run}
+    begun_with = {key: assistants.id_of_run(run) for key, run in runs.items()}
     rows = []
     for segment in found:
         note = notes.get(segment.wire_id)
         if note is not None and note.hidden_at is not None:
             continue
-        slug = segment.run.frozen.template_slug if segment.run else ""
+        kept = str(note.assistant) if note is not None and note.assistant else None
         rows.append(
             {
                 "run_id": str(segment.wire_id),
                 "thread_id": wire,
-                "assistant_id": assistants.id_of(slug) if slug else None,
+                "assistant_id": begun_with[segment.run.pk] if segment.run else kept,
                 "created_at": segment.began_at.isoformat(),
                 "updated_at": segment.changed_at.isoformat(),
                 "status": segment.status,

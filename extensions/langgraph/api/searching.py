@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, Subquery, Value
@@ -9,7 +10,7 @@ from django.db.models.functions import Coalesce
 
 from extensions.langgraph.api import assistants, reviewing, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
-from hitl.models import LangGraphTag
+from hitl.models import LangGraphRun, LangGraphTag
 from runs.export import IMPORTED
 from runs.models import Pause, QueuedTurn, Run
 from runs.states import EXPIRED, FAILED
@@ -44,8 +45,18 @@ def _found(call: Call, given: SearchIn) -> Any:
         condition = Q(Exists(tagged))
         if key in DERIVED:
             condition |= Q(Exists(_runs_of(value))) & ~Q(Exists(keyed))
+        if key == "assistant_id" and (kept := _uuid(value)):
+            begun = LangGraphRun.objects.filter(thread=OuterRef("pk"), assistant=kept)
+            condition |= Q(Exists(begun)) & ~Q(Exists(keyed))
         rows = rows.filter(condition)
     return _standing_at(rows, given.status) if given.status else rows
+
+
+def _uuid(value: Any) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 def _runs_of(value: Any) -> Any:

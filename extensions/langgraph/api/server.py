@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from checkpoints.extension import Door
 from extensions.langgraph.api import assistants, copying, cors, runs, searching, states, threads
 from extensions.langgraph.api.calls import Call, Reply, Streamed
+from extensions.langgraph.api.kept import configurations, crons
 from extensions.langgraph.api.protocol import commands, following
 from extensions.langgraph.api.storing import entries, namespaces
 from extensions.langgraph.api.streaming import runs as streams
@@ -61,10 +62,16 @@ class Route:
 
 THREAD, RUN = "/threads/{thread_id}", "/threads/{thread_id}/runs/{run_id}"
 ASSISTANT = "/assistants/{assistant_id}"
+CRON = "/runs/crons/{cron_id}"
 ROUTES = (
     Route("POST", "/assistants/search", assistants.search, READS),
     Route("POST", "/assistants/count", assistants.count, READS),
     Route("GET", ASSISTANT, assistants.get, READS),
+    Route("POST", "/assistants", configurations.create),
+    Route("PATCH", ASSISTANT, configurations.change),
+    Route("DELETE", ASSISTANT, configurations.delete),
+    Route("POST", f"{ASSISTANT}/versions", configurations.versions, READS),
+    Route("POST", f"{ASSISTANT}/latest", configurations.set_latest),
     Route("GET", f"{ASSISTANT}/schemas", assistants.schemas, READS),
     Route("GET", f"{ASSISTANT}/graph", assistants.graph, READS),
     Route("POST", "/threads", threads.create, scopes.ASKS),
@@ -94,6 +101,12 @@ ROUTES = (
     Route("GET", f"{RUN}/stream", streams.rejoin, READS),
     Route("POST", f"{RUN}/cancel", runs.cancel, scopes.ASKS),
     Route("POST", "/runs/cancel", runs.cancel_many, scopes.ASKS),
+    Route("POST", f"{THREAD}/runs/crons", crons.refuse_bound),
+    Route("POST", "/runs/crons", crons.create),
+    Route("POST", "/runs/crons/search", crons.search, (Scope.READ,)),
+    Route("POST", "/runs/crons/count", crons.count, (Scope.READ,)),
+    Route("PATCH", CRON, crons.change),
+    Route("DELETE", CRON, crons.delete),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
     Route("PUT", "/store/items", entries.put, scopes.ASKS),
@@ -104,25 +117,17 @@ ROUTES = (
     *(
         Route(method, path, None)
         for method, path in (
-            ("POST", "/assistants"),
-            ("PATCH", ASSISTANT),
-            ("DELETE", ASSISTANT),
             ("GET", f"{ASSISTANT}/subgraphs"),
-            ("POST", f"{ASSISTANT}/versions"),
-            ("POST", f"{ASSISTANT}/latest"),
             ("POST", "/threads/prune"),
             ("POST", "/runs/batch"),
-            ("POST", f"{THREAD}/runs/crons"),
         )
     ),
 )
-ELSEWHERE = ("/runs/crons",)
-"""Beginnings of addresses of which this server has nothing."""
 FREE = {
     "/ok": {"ok": True},
     "/info": {
         "version": "1",
-        "flags": {"assistants": True, "crons": False, "langsmith": False, "store": True},
+        "flags": {"assistants": True, "crons": True, "langsmith": False, "store": True},
     },
 }
 """What anybody may read."""
@@ -141,7 +146,7 @@ def route_of(
         if route.run is None:
             break
         return route, names
-    if path.startswith(ELSEWHERE) or any(route.method == method for route, _ in found):
+    if any(route.method == method for route, _ in found):
         raise StreamRefused(501, "not_supported", "This server has no such thing.")
     if found:
         allow = ", ".join(sorted({route.method for route, _ in found}))

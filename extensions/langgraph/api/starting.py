@@ -15,6 +15,7 @@ from extensions.langgraph.api import (
     segments,
     threads,
 )
+from extensions.langgraph.api.assistants import Saved
 from extensions.langgraph.api.calls import Call, Given, invalid, key_of
 from extensions.langgraph.api.resuming import replies
 from extensions.langgraph.api.reviewing import SeenThread
@@ -115,34 +116,50 @@ def read(call: Call) -> RunIn:
         raise invalid("context: templates are configured by this server's people.")
     if unknown := sorted(given.modes - MODES):
         raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
-    ignored = {"recursion_limit", "configurable", "tags"}
-    if unknown := sorted(set(given.config) - ignored):
-        raise invalid(f"config: {unknown[0][:60]} has no effect here.")
-    settings = given.config.get("configurable") or {}
-    if not isinstance(settings, Mapping) or set(settings) - {"thread_id", "checkpoint_id"}:
-        raise invalid("config.configurable: templates are configured by this server's people.")
+    check_config(given.config)
     return given
+
+
+def check_config(config: Mapping[str, Any], *, of_run: bool = True) -> None:
+    """Raise StreamRefused for what of a configuration would have no effect.
+
+    Args:
+        of_run: one run's, which has metadata, and may say where it goes on.
+    """
+    taken = {"recursion_limit", "configurable", "tags", *(["metadata"] if of_run else [])}
+    if not isinstance(config.get("metadata") or {}, Mapping):
+        raise invalid("config.metadata is an object.")
+    if unknown := sorted(set(config) - taken):
+        raise invalid(f"config: {unknown[0][:60]} has no effect here.")
+    settings = config.get("configurable") or {}
+    places = {"thread_id", "checkpoint_id"} if of_run else set()
+    if not isinstance(settings, Mapping) or set(settings) - places:
+        raise invalid("config.configurable: templates are configured by this server's people.")
 
 
 def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
     """Start a run, or answer what the thread asks. Raises as `messages.say` and `decide`."""
     given = read(call)
     command = given.command or Command()
-    if command.update is not None or command.goto not in {None, END}:
+    goto = command.goto or None  # of LangGraph's own Command it is an empty list
+    if command.update is not None or goto not in (None, END):
         raise invalid("command: only resume, and goto __end__, are taken here.")
     if given.command is not None and given.input:  # hooks send an empty one along
         raise invalid("Send input or a command, not both.")
 
     def act() -> keys.Begun:
         found = _thread(call, given)
-        thread = found.thread
-        if command.goto == END:
+        thread, saved = found.thread, None
+        metadata = {**(given.config.get("metadata") or {}), **given.metadata}
+        if goto == END:
             wire = end(call, thread).wire_id
         elif given.command is not None:
             wire = answer(call, found, command.resume, shown=_place(thread, given))
         else:
-            wire = _start(call, thread, given)
-        note(thread, wire, given.metadata, modes=given.modes)
+            template, saved = assistants.chosen(call, given.assistant_id)
+            metadata = {**(saved.metadata if saved else {}), **metadata}
+            wire = _start(call, thread, given, template)
+        note(thread, wire, metadata, modes=given.modes, saved=saved)
         return thread.pk, wire
 
     thread_id, wire = keys.once(call, act)
@@ -169,11 +186,16 @@ def note(
     metadata: Mapping[str, Any],
     *,
     modes: frozenset[str] = VALUES,
+    saved: Saved | None = None,
 ) -> None:
-    """Keep what a client says of its run, and in which words it is told of it."""
+    """Keep what a client says of its run, in which words it is told of it, and the saved
+    configuration that it was begun with.
+    """
     said: dict[str, Any] = {"metadata": dict(metadata)} if metadata else {}
     if modes != VALUES:
         said["modes"] = sorted(modes)
+    if saved is not None:
+        said["assistant"] = saved.row.pk
     if said:
         LangGraphRun.objects.update_or_create(wire_id=wire_id, defaults={"thread": thread, **said})
 
@@ -194,7 +216,7 @@ def _found_or_made(call: Call, given: RunIn) -> SeenThread:
     if "thread_id" not in call.names:
         return SeenThread(thread=threads.made(call, None, {}, known=False))
     try:
-        if given.command is not None and given.command.goto is None:
+        if given.command is not None and not given.command.goto:
             return reviewing.find(call)
         return SeenThread(thread=threads.find(call))
     except NotFound:
@@ -204,8 +226,7 @@ def _found_or_made(call: Call, given: RunIn) -> SeenThread:
     return SeenThread(thread=thread)
 
 
-def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
-    template = assistants.find(call, given.assistant_id)
+def _start(call: Call, thread: Thread, given: RunIn, template: Template) -> uuid.UUID:
     strategy = BUSY[given.multitask_strategy]
     asked = messages.open_on(thread.pk)
     if asked and strategy != WhenBusy.INTERRUPT:
@@ -227,7 +248,7 @@ def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
         key = None  # a page names what it shows: a message follows that anyhow
     turn = Turn(
         template=template.slug,
-        input=_input(template, given.input),
+        input=input_of(template, given.input),
         checkpoint_id=key,
         interrupt_before=_steps(template, given.interrupt_before),
         interrupt_after=_steps(template, given.interrupt_after),
@@ -246,11 +267,11 @@ def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
 
 def _steps(template: Template, given: str | list[str]) -> list[str]:
     if given == "*":
-        return [str(step["name"]) for step in template.steps]
+        return assistants.names_of(template)
     return [given] if isinstance(given, str) else given
 
 
-def _input(template: Template, given: Any) -> Mapping[str, Any] | None:
+def input_of(template: Template, given: Any) -> Mapping[str, Any] | None:
     """What a client gives, as the template takes it: of a chat's messages the last person's."""
     if isinstance(given, str):
         given = {"input": given}

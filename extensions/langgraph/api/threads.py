@@ -29,6 +29,7 @@ from runs.threads import opening
 IDLE, BUSY, INTERRUPTED, ERROR = "idle", "busy", "interrupted", "error"
 TEAM = "waystation_team"
 """Key of a new thread's metadata: the team of its owner that sees it and answers too."""
+TITLE, LONGEST_TITLE = "title", 200
 MOST_KEYS, LONGEST_KEY = 50, 100
 
 
@@ -89,7 +90,7 @@ def shown(threads: Sequence[Thread], *, values: bool = True) -> list[dict[str, A
         head = Checkpoint.objects.filter(pk=thread.head_id).first() if thread.head_id else None
         last = Run.objects.filter(thread=thread).order_by("-id").first()
         slug = last.frozen.template_slug if last else ""
-        known = {"graph_id": slug, "assistant_id": assistants.id_of(slug)} if slug else {}
+        known = {"graph_id": slug, "assistant_id": assistants.id_of_run(last)} if last else {}
         pauses = messages.open_on(thread.pk)
         changed = (head.created_at if head else thread.created_at).isoformat()
         rows.append(
@@ -153,7 +154,7 @@ def made(call: Call, wire: uuid.UUID | None, metadata: Mapping[str, Any], *, kno
         raise StreamRefused(409, "thread_exists", "There is a thread of this id already.")
     try:
         with transaction.atomic(durable=True):
-            thread = opening.make_thread(by=call.by, team=team)
+            thread = opening.make_thread(by=call.by, team=team, title=_title(metadata))
             if wire is not None or metadata:
                 keep(thread, wire or thread.pk, metadata)
     except IntegrityError:  # of two at once one wins
@@ -161,6 +162,12 @@ def made(call: Call, wire: uuid.UUID | None, metadata: Mapping[str, Any], *, kno
             return find_by(call, wire)
         raise StreamRefused(409, "thread_exists", "There is a thread of this id already.") from None
     return find_by(call, wire or thread.pk)
+
+
+def _title(metadata: Mapping[str, Any]) -> str:
+    """As pages of this server show the thread; the metadata keeps it whole."""
+    said = metadata.get(TITLE)
+    return codec.readable(said)[:LONGEST_TITLE] if isinstance(said, str) else ""
 
 
 def keep(thread: Thread, wire: uuid.UUID, metadata: Mapping[str, Any]) -> None:

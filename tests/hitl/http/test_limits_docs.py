@@ -38,6 +38,11 @@ ACTS = {
     ],
     "tests/hitl/live/test_streams.py": ["PERSON_STREAMS", "PROCESS_STREAMS"],
     "tests/hitl/wait_gate/test_requests.py": ["TOKEN_WAITS"],
+    "tests/extensions/langgraph/api/test_assistants.py": [
+        "ASSISTANTS",
+        "ASSISTANT_VERSIONS",
+        "ASSISTANT_BYTES",
+    ],
     "tests/hitl/api/test_schedules.py": ["SCHEDULES", "START_BYTES"],
     "tests/extensions/langgraph/api/test_store.py": [
         "STORE_ITEMS",

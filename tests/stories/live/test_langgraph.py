@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
+from langgraph.pregel.remote import RemoteGraph
+from langgraph.types import Command
 from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import APIStatusError
 
@@ -129,6 +131,26 @@ async def test_a_run_ends_at_its_question_and_the_answer_is_the_next_one(server:
     with pytest.raises(APIStatusError) as late:
         await ana.runs.create(wire, "slow-talk", command={"resume": "Paris"})
     assert words(late)[0] == 409 and "Ana" in words(late)[1]
+
+
+async def test_langgraphs_remote_graph_resumes_by_its_command(server: SlowStack, ana):
+    graph = RemoteGraph("slow-talk", client=ana)
+    wire = str(uuid.uuid4())
+    config: Any = {"configurable": {"thread_id": wire}, "metadata": {"why": "trip"}, "tags": ["a"]}
+    asked = await graph.ainvoke({"input": "Hello"}, config)
+    (interrupt,) = asked["__interrupt__"]
+    assert (await graph.aget_state(config)).next == ("ask",)
+    (begun,) = await ana.runs.list(wire)
+    assert begun["metadata"]["why"] == "trip"
+    done = await graph.ainvoke(Command(resume={interrupt["id"]: "Rome"}), config)
+    assert done["messages"][-1]["content"] == "Rome it is."
+    assert (await graph.aget_state(config)).next == ()
+    config = {"configurable": {"thread_id": str(uuid.uuid4())}}
+    with get_sync_client(url=f"{server.url}/langgraph", api_key=TOKENS["ana"]) as client:
+        graph = RemoteGraph("slow-talk", sync_client=client)
+        await asyncio.to_thread(graph.invoke, {"input": "Hello"}, config)
+        done = await asyncio.to_thread(graph.invoke, Command(resume="Paris"), config)
+    assert done["messages"][-1]["content"] == "Paris it is."
 
 
 async def test_what_is_told_live_is_told_again_from_any_frame(ana):
@@ -359,12 +381,18 @@ def test_a_copy_is_a_thread_of_ones_own_with_the_history_and_no_question(server:
 
 
 NOT_HERE: list[tuple[Any, ...]] = [
-    ("POST", "/assistants", {}, 501),
     ("PUT", "/store/items", {}, 422),
     ("GET", "/store/items", None, 422),
     ("GET", "/store/items/search", None, 405),
     ("POST", "/store/nothing", {}, 404),
-    ("POST", "/runs/crons/search", {}, 501),
+    ("POST", "/assistants", {}, 404),
+    ("POST", "/assistants", {"graph_id": "slow-talk", "context": {"model": "x"}}, 422),
+    ("PATCH", "/assistants/slow-talk", {}, 403),
+    ("DELETE", f"/assistants/{uuid.UUID(int=5)}", None, 404),
+    ("POST", f"/threads/{uuid.UUID(int=5)}/runs/crons", {}, 422),
+    ("POST", "/runs/crons/search", {}, 200),
+    ("PATCH", "/runs/crons/no-id", {}, 422),
+    ("DELETE", f"/runs/crons/{uuid.UUID(int=5)}", None, 404),
     ("POST", "/runs/batch", [], 501),
     ("POST", "/runs/cancel", {"status": "odd"}, 422),
     ("POST", "/runs/cancel?action=rollback", {}, 422),
@@ -385,6 +413,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
     ("POST", "/runs", {"assistant_id": "slow-talk", "on_completion": "delete"}, 422),
     ("POST", "/runs", {"assistant_id": "slow-talk", "multitask_strategy": "rollback"}, 422),
     ("POST", "/runs", {"assistant_id": "slow-talk", "command": {"goto": "tell"}}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "command": {"goto": ["tell"]}}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "config": {"metadata": [1]}}, 422),
     ("POST", "/runs", {"assistant_id": "slow-talk", "command": {"resume": 1}}, 409),
     ("POST", "/runs", {"assistant_id": "slow-talk", "input": [1]}, 422),
     ("POST", "/runs", {"assistant_id": "slow-talk", "checkpoint_id": str(uuid.UUID(int=5))}, 422),
@@ -395,6 +425,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
 SCOPES: list[tuple[Any, ...]] = [
     ("read", "POST", "/threads", {}, 403),
     ("read", "POST", "/threads/search", {}, 200),
+    ("read", "POST", "/runs/crons/count", {}, 200),
+    ("ask", "POST", "/runs/crons", {"assistant_id": "slow-talk", "schedule": "0 0 1 1 *"}, 403),
     ("read", "POST", "/runs", {"assistant_id": "slow-talk", "input": {"input": "x"}}, 403),
     ("read", "POST", f"/threads/{uuid.UUID(int=5)}/copy", {}, 403),
     ("read", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 404),
