@@ -17,7 +17,7 @@ OPENS = "Opens a question of its own, as `POST workflows/wait`, which is played;
 LOOKS = "Says what an order would meet; writes nothing."
 GRAPH = "As `graph POST threads/…/runs`, which is played: the same functions in other words."
 GRAPH_ENDS = "As `POST runs/…/cancel`, which is played: the same service."
-GRAPH_OWN = "Makes, tags or hides what clients of one door see, and no run."
+GRAPH_OWN = "Makes, tags or hides what clients of one door see or note, and no run."
 STILL: dict[str, str] = {
     f"POST {API}work-orders/{ORDER}/erasure": ERASES,
     f"POST {API}threads/{THREAD}/erasure": ERASES,
@@ -75,6 +75,8 @@ STILL: dict[str, str] = {
     f"graph DELETE threads/{THREAD}": GRAPH_ENDS,
     f"graph POST threads/{THREAD}/copy": "Makes another thread, whose runs have ended.",
     f"graph DELETE threads/{THREAD}/runs/<run:run_id>": GRAPH_OWN,
+    "graph PUT store/items": GRAPH_OWN,
+    "graph DELETE store/items": GRAPH_OWN,
     "tool request_approval": OPENS,
     "tool ask_human": OPENS,
     "tool permission_prompt": OPENS,

@@ -38,7 +38,11 @@ def test_a_line_of_a_template_that_is_too_long_is_named(tmp_path):
     fitting = "é" * templates.LONGEST
     write(tmp_path, "templates/hitl/page.html", f"<h1>A page</h1>\n{long}\n{fitting}\n")
     write(tmp_path, "extensions/chat/templates/chat/_card.html", f"{fitting}\n{fitting}!\n")
-    found = list(templates.problems(tmp_path))
+    write(
+        tmp_path, "static/css/app.css", ".a { color: red; }\n.b .a { top: 0; }\n.a { left: 0; }\n"
+    )
+    sheet, *found = templates.problems(tmp_path)
+    assert sheet.startswith("static/css/app.css:3: .a has a rule in line 1 already.")
     assert [line.partition(" ")[0] for line in found] == [
         "templates/hitl/page.html:2:",
         "extensions/chat/templates/chat/_card.html:2:",

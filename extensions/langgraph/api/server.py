@@ -18,6 +18,7 @@ from checkpoints.extension import Door
 from extensions.langgraph.api import assistants, copying, cors, runs, searching, states, threads
 from extensions.langgraph.api.calls import Call, Reply, Streamed
 from extensions.langgraph.api.protocol import commands, following
+from extensions.langgraph.api.storing import entries, namespaces
 from extensions.langgraph.api.streaming import runs as streams
 from extensions.langgraph.api.streaming import threads as thread_streams
 from extensions.langgraph.api.streaming.frames import as_json
@@ -95,6 +96,11 @@ ROUTES = (
     Route("POST", "/runs/cancel", runs.cancel_many, scopes.ASKS),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
+    Route("PUT", "/store/items", entries.put, scopes.ASKS),
+    Route("GET", "/store/items", entries.get, READS),
+    Route("DELETE", "/store/items", entries.delete, scopes.ASKS),
+    Route("POST", "/store/items/search", entries.search, READS),
+    Route("POST", "/store/namespaces", namespaces.listed, READS),
     *(
         Route(method, path, None)
         for method, path in (
@@ -110,13 +116,13 @@ ROUTES = (
         )
     ),
 )
-ELSEWHERE = ("/runs/crons", "/store")
+ELSEWHERE = ("/runs/crons",)
 """Beginnings of addresses of which this server has nothing."""
 FREE = {
     "/ok": {"ok": True},
     "/info": {
         "version": "1",
-        "flags": {"assistants": True, "crons": False, "langsmith": False, "store": False},
+        "flags": {"assistants": True, "crons": False, "langsmith": False, "store": True},
     },
 }
 """What anybody may read."""

@@ -39,6 +39,12 @@ ACTS = {
     "tests/hitl/live/test_streams.py": ["PERSON_STREAMS", "PROCESS_STREAMS"],
     "tests/hitl/wait_gate/test_requests.py": ["TOKEN_WAITS"],
     "tests/hitl/api/test_schedules.py": ["SCHEDULES", "START_BYTES"],
+    "tests/extensions/langgraph/api/test_store.py": [
+        "STORE_ITEMS",
+        "STORE_BYTES",
+        "STORE_VALUE_BYTES",
+        "STORE_DEPTH",
+    ],
     "tests/runs/engine/test_children_in_turn.py": ["GATHER_CHILDREN"],
     "tests/hitl/find/test_saved_views.py": ["SAVED_VIEWS"],
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],
