@@ -122,7 +122,7 @@ def _entry(name: str, found: Found) -> str:
             body, told = _sections(words)
         case ast.FunctionDef():
             body, told = _sections(ast.get_docstring(node) or "")
-            beside = {}
+            beside: dict[str, str] = {}
             if named := FIELDS_OF.get(name):
                 [kept] = [one for one in module.body if getattr(one, "name", "") == named]
                 assert isinstance(kept, ast.ClassDef)
@@ -207,7 +207,8 @@ def _parameters(
     """The arguments, without those that are only there to be refused."""
     given = node.args
     places = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(places) - len(given.defaults)) + list(given.defaults)
+    without = len(places) - len(given.defaults)
+    defaults: list[ast.expr | None] = [*[None] * without, *given.defaults]
     both = [
         *zip(places, defaults, strict=True),
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
