@@ -78,6 +78,14 @@ ASSISTANT_BYTES = 64 * 1024
 """Canonical text of the metadata of one."""
 START_BYTES = 64 * 1024
 """Canonical text of the input that a schedule, or an inbound start, holds."""
+STORE_ITEMS = 10_000
+"""Items that one account keeps in the store of LangGraph's clients."""
+STORE_BYTES = 10_000_000
+"""Canonical text of their values together, which is what a search with a filter reads at most."""
+STORE_VALUE_BYTES = 256 * 1024
+"""Canonical text of one of them."""
+STORE_DEPTH = 10
+"""Labels of a namespace there."""
 
 PERSON_STREAMS = 100
 """Server-sent streams and sockets that one person may have open in one server process."""
@@ -112,7 +120,7 @@ ANONYMOUS_RATE = 60
 SETTINGS = frozenset(
     {
         "BODY_BYTES", "ORDER_BYTES", "IMPORT_BYTES", "PERSON_STREAMS", "PROCESS_STREAMS",
-        "SCHEDULES", "TOKEN_WAITS", "MESSAGES_PER_HOUR",
+        "SCHEDULES", "STORE_ITEMS", "STORE_BYTES", "TOKEN_WAITS", "MESSAGES_PER_HOUR",
         "MESSAGES_PER_DAY", "OUTSIDE_CHARACTERS", "LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES",
         "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES",
         "USER_RATE", "ANONYMOUS_RATE",

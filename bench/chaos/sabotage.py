@@ -220,7 +220,7 @@ def _after_a_pause(call: Callable[[], object]) -> None:
 
 
 def _written(call: Callable[[], object]) -> None:
-    """What another thread writes has its moment to be written."""
+    """What another thread writes has its moment to be written: nothing tells when it was."""
     call()
     time.sleep(0.2)
 

@@ -52,8 +52,7 @@ def measure() -> Iterator[dict[str, Any]]:
             context = chromium.new_context(
                 base_url=stack.url, viewport={"width": 1440, "height": 900}
             )
-            cookie = {"name": "sessionid", "value": keys["session"], "url": stack.url}
-            context.add_cookies([cookie])  # type: ignore[list-item]
+            context.add_cookies([{"name": "sessionid", "value": keys["session"], "url": stack.url}])
             page = context.new_page()
             _opened(page)
             yield from _turns(page, "J after a while", "j", READS, bar=DRAWN)

@@ -175,7 +175,7 @@ class ConfirmedAdmin(ReadOnlyAdmin):
         except ValidationError:
             self.message_user(
                 request,
-                gettext("These are no rows of this list; nothing was done."),
+                gettext("These rows are not in this list. Nothing was done."),
                 messages.ERROR,
             )
             return None

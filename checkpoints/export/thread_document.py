@@ -290,7 +290,7 @@ def read(raw: bytes, *, limit: int) -> Document:
     except RecursionError as error:
         raise ImportRefused("document_too_deep", "The document is nested too deeply.") from error
     except (ValueError, UnicodeDecodeError) as error:
-        raise ImportRefused("document_invalid", f"This is no JSON: {str(error)[:200]}.") from error
+        raise ImportRefused("document_invalid", f"This is not JSON: {str(error)[:200]}.") from error
     for member in family(document):
         _check_texts(member)
         _check_once(member)

@@ -1,4 +1,5 @@
-"""A migration of data in batches: a person looks at the first batch, then the rest follow.
+"""A migration of data in batches: a person looks at the first batch, then the rest follow. Where a
+batch cannot be migrated, people say whether to go on once it is mended, or to drop what was made.
 
 Each batch is a step of its own, with a checkpoint: whoever dies, the migration goes on with the
 batch at which it stood. `convert` says what a row becomes; replace `source` and `target`.
@@ -7,11 +8,13 @@ batch at which it stood. `convert` says what a row becomes; replace `source` and
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 
 from runs.workflows import (
+    Choice,
     Context,
     Done,
     Go,
@@ -42,8 +45,7 @@ def source(table: str, offset: int, count: int) -> list[dict[str, object]]:
         lines = (FOLDER / f"{table}.jsonl").read_text().splitlines()
     except FileNotFoundError as error:
         raise StepFailed(
-            f"There is no table {table}. It is a file {FOLDER / table}.jsonl, with a row in each "
-            "line. Nothing was migrated.",
+            f"There is no table {table}: no file {FOLDER / table}.jsonl. Nothing was migrated.",
             code="no_such_table",
         ) from error
     return [json.loads(line) for line in lines[offset : offset + count]]
@@ -69,6 +71,7 @@ def migrate(context: Context, number: int) -> int:
     rows = source(wanted.table, number * wanted.batch, wanted.batch)
     if not rows:
         return 0
+    context.progress(number * wanted.batch + len(rows), unit="rows")
     changed = [convert(row) for row in rows]
     context.once(f"batch-{number}", lambda: target(wanted.table, number, changed))
     return len(changed)
@@ -100,9 +103,26 @@ def rest(state: State, context: Context) -> Outcome:
     done = migrate(context, state["batches"])
     if not done:
         return Done()
-    context.log(f"{state['rows'] + done} rows are migrated")
     update = {"batches": state["batches"] + 1, "rows": state["rows"] + done}
     return Go(update=update, to="rest")
+
+
+@step("migration.stopped")
+def stopped(state: State, context: Context) -> Outcome:
+    """Say which batch cannot be migrated, and why."""
+    assert context.failure is not None  # nothing else leads here
+    content = f"Batch {state['batches'] + 1} failed: {context.failure.message}"
+    drops = effect("The new table is dropped.", undo="migrate again.")
+    return Go(report=Report(content=content, effects=[drops]))
+
+
+@step("migration.drop")
+def drop(state: State, context: Context) -> Outcome:
+    """Drop what was migrated so far."""
+    wanted = read(Migration, context.order.input)
+    context.require_approval("migration.stopped")
+    context.once("drop", lambda: shutil.rmtree(FOLDER / f"{wanted.table}.new", ignore_errors=True))
+    return Done(update={"conclusion": "The new table was dropped"})
 
 
 migration = workflow(
@@ -111,6 +131,19 @@ migration = workflow(
     input=Migration,
     steps=[
         use(first, pause_after=True, review=Review(reviewers={"groups": ["data"]})),
-        use(rest, max_loops=1000, retry={"attempts": 3, "errors": ["OSError"]}),
+        use(
+            rest,
+            max_loops=1000,
+            retry={"attempts": 3, "errors": ["OSError"]},
+            on_failure="stopped",
+        ),
+        use(
+            stopped,
+            pause_after=True,
+            question="Drop the new table {table}?",
+            choices=[Choice(name="go_on", label="Go on with this batch", to="rest")],
+            review=Review(reviewers={"groups": ["data"]}),
+        ),
+        drop,
     ],
 )

@@ -37,6 +37,24 @@ def test_a_migration_that_is_cancelled_touches_nothing_more(seven_people):
     assert len(migrated(seven_people)) == 3
 
 
+def test_a_batch_that_failed_is_gone_on_with_once_it_is_mended(seven_people, monkeypatch):
+    run = play(example.migration, input={"table": "people", "batch": 3})
+    with monkeypatch.context() as broken:
+        broken.setattr(example, "convert", lambda row: row["nothing"])
+        run.approve()
+    assert run.question.title == "Drop the new table people?"
+    assert run.question.content.startswith("Batch 2 failed: ")
+    run.answer("go_on")
+    assert (run.done, len(migrated(seven_people))) == (True, 7)
+
+
+def test_what_was_migrated_is_dropped_where_somebody_says_so(seven_people, monkeypatch):
+    run = play(example.migration, input={"table": "people", "batch": 3})
+    monkeypatch.setattr(example, "convert", lambda row: row["nothing"])
+    run.approve().approve()
+    assert (run.done, migrated(seven_people)) == (True, [])
+
+
 def test_a_table_that_is_not_there_fails_in_words():
     run = play(example.migration, input={"table": "nobody"})
     assert (run.failed, run.failure_code) == (True, "no_such_table")

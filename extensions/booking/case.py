@@ -441,7 +441,7 @@ def _of_order(case: Case) -> list[Doubt]:
             _confirm(
                 "other_order",
                 f"Order {case.invoice.order} was placed with another supplier.",
-                "Book it all the same",
+                "Book it anyway",
             )
         )
     return doubts_found

@@ -61,7 +61,7 @@ class StateField(forms.CharField):
             codec.check(state)
         except json.JSONDecodeError as error:
             raise forms.ValidationError(
-                gettext("No JSON: %(msg)s at line %(line)s, column %(column)s.")
+                gettext("Not JSON: %(msg)s at line %(line)s, column %(column)s.")
                 % {"msg": error.msg, "line": error.lineno, "column": error.colno}
             ) from error
         except codec.NotJson as error:

@@ -253,10 +253,10 @@ class Resume(APIView):
         if isinstance(given, Vote):
             return voted(given)
         answer = Response({"success": True, "decision": DecisionOut(given).data})
-        assert given.pause is not None and given.pause.run.work_order is not None  # noqa: PT018  # answered just now
-        if (run_id := given.pause.run.work_order.latest_run_id) is not None:
+        order = given.pause.run.work_order if given.pause is not None else None
+        if order is not None and order.latest_run_id is not None:
             # known here; who waits for the answer would wait for it to be looked up
-            answer[tracing.HEADER] = ids.show(Run.PREFIX, run_id)
+            answer[tracing.HEADER] = ids.show(Run.PREFIX, order.latest_run_id)
         return answer
 
 

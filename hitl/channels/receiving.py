@@ -52,7 +52,7 @@ def _connected(channel: Channel, message: InboundMessage, code: str) -> Outcome:
     except accounts.TooManyAccounts as error:
         return Outcome(False, error.code, str(error))
     if user is None:
-        text = gettext("This is no code that is good now. Have a new one shown.")
+        text = gettext("This code is not valid now. Show a new one.")
         return Outcome(False, "no_code", text)
     with languages.spoken_to(user.pk):
         name = user.get_full_name() or user.get_username()

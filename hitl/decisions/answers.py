@@ -139,7 +139,7 @@ def check_words(pause: Pause, answer: Answer) -> None:
         raise AnswerInvalid(
             {
                 "decision": [
-                    gettext("“%(value)s” is no answer here. Answers are: %(known)s.")
+                    gettext("“%(value)s” is not an answer here. Answers are: %(known)s.")
                     % {"value": action[:60], "known": known}
                 ]
             },

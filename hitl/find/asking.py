@@ -62,8 +62,7 @@ class NotUnderstood(Exception):
         self.errors, self.known = dict(errors), list(known)
         first = "; ".join(f"{name}: {' '.join(said)}" for name, said in self.errors.items())
         super().__init__(
-            gettext("This list was asked something that it does not know. %(first)s")
-            % {"first": first}
+            gettext("This list does not know that filter. %(first)s") % {"first": first}
         )
 
 

@@ -352,7 +352,7 @@ class SchemaForm:
             self.problems[made.path] = [str(error)]
         except (ValueError, OverflowError, RecursionError):
             if made.kind == "json":
-                self.problems[made.path] = [gettext("This is no JSON.")]
+                self.problems[made.path] = [gettext("This is not JSON.")]
         return text
 
     def _is_untouched(self, made: FormField, initial: Any) -> bool:

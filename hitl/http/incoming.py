@@ -192,7 +192,7 @@ def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
     except RecursionError as error:
         raise UnreadableBody("The JSON is nested too deeply.") from error
     except ValueError as error:  # a text that is no UTF-8 too
-        raise UnreadableBody(f"This is no JSON: {str(error)[:200]}.") from error
+        raise UnreadableBody(f"This is not JSON: {str(error)[:200]}.") from error
     _check(value)
     return value
 

@@ -8,7 +8,7 @@ from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import NOBODYS, STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
-from hitl.models.langgraph import LangGraphRun, LangGraphTag, LangGraphThread
+from hitl.models.langgraph import LangGraphItem, LangGraphRun, LangGraphTag, LangGraphThread
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.people.directory import ClaimedGroup, Connection, MembershipChange
 from hitl.models.people.preferences import Preference
@@ -43,6 +43,7 @@ __all__ = [
     "InboundStart",
     "LangGraphAssistant",
     "LangGraphAssistantVersion",
+    "LangGraphItem",
     "LangGraphRun",
     "LangGraphTag",
     "LangGraphThread",

@@ -1,4 +1,5 @@
-"""What clients of the LangGraph door said themselves: their own ids, and their metadata.
+"""What clients of the LangGraph door said themselves: their own ids, their metadata, and what they
+keep in its store.
 
 All else that such a client sees is derived from threads, runs, questions and answers.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 
+from django.conf import settings
 from django.db import models
 
 from checkpoints.models import SealedJsonField, Thread
@@ -66,3 +68,30 @@ class LangGraphRun(models.Model):
 
     def __str__(self) -> str:
         return str(self.wire_id)
+
+
+class LangGraphItem(models.Model):
+    """A value of the store. It belongs to an account and to no thread, and goes with the
+    account.
+    """
+
+    # the constraint below has one
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False
+    )
+    namespace = models.CharField(max_length=400, help_text="A full stop behind each label.")
+    key = models.CharField(max_length=200)
+    value = SealedJsonField(default=dict)
+    size = models.PositiveIntegerField(help_text="Bytes of the value's JSON.")
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "namespace", "key"], name="langgraph_item_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.pk}"  # names are its owner's, and who removes an account reads these

@@ -16,7 +16,7 @@ def why_no_address(text: str) -> str | None:
         validate_email(text)
     except ValidationError:
         return (
-            "This is no mail address: write it in one line, as name@example.org, in up to "
+            "This is not a mail address: write one in one line, as name@example.org, in up to "
             f"{LONGEST_ADDRESS} characters."
         )
     return None

@@ -29,6 +29,14 @@ Reply = str | tuple[str, str] | Mapping[str, Any] | dt.timedelta | Callable[[Pla
 """What people do where the work asks: "approve"; ("revise", "shorter"); the data that was asked
 for; a time that passes; or a function of the `Play`.
 """
+MEASURED = {
+    "agent": {"timestamp", "seconds"},
+    "graph_runs": {"checkpoint"},
+    "messages": {"ms"},
+}
+"""Keys of the state → what the product's own steps measure or number there: no two runs have the
+same.
+"""
 REMEMBERS = "Where a fake remembers the run before, empty it in `fresh=`."
 SHOWN = 12
 """Faults that a message tells."""
@@ -317,12 +325,21 @@ def _told(play: Play) -> dict[str, Any]:
         "status": play.status,
         "failure_code": play.failure_code,
         "error": play.error,
-        "state": play.state,
+        "state": {
+            key: _without(value, MEASURED.get(key, set())) for key, value in play.state.items()
+        },
         "decisions": play.decisions,
     }
     text = json.dumps(told).replace(str(play.engine.folder), "")
     plain: dict[str, Any] = json.loads(ID.sub("an id", text))
     return plain
+
+
+def _without(value: Any, names: set[str]) -> Any:
+    """A JSON value without keys of these names, at any depth."""
+    if isinstance(value, dict):
+        return {key: _without(one, names) for key, one in value.items() if key not in names}
+    return [_without(one, names) for one in value] if isinstance(value, list) else value
 
 
 def _check_same_without_a_crash(one: Ending, other: Ending, ignore: Sequence[str]) -> None:

@@ -128,7 +128,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     if "change" in request.POST:  # a row more, or one less
         form.show_as_typed()
     elif request.method == "POST" and not named:
-        form.add_error(None, gettext("Choose a template, so that it is plain what is done."))
+        form.add_error(None, gettext("Choose a template: it says what will be done."))
     if request.method == "POST" and "change" not in request.POST and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:

@@ -303,7 +303,7 @@ def chats(request: HttpRequest) -> HttpResponse:
     elif request.method == "POST":
         key = request.POST.get("account", "")
         if key.isdecimal() and len(key) < 18 and mine.filter(pk=int(key)).delete()[0]:
-            messages.success(request, gettext("It answers as you no more."))
+            messages.success(request, gettext("It no longer answers as you."))
         return redirect("hitl:chats")
     context = {
         "accounts": mine[: accounts.MOST],

@@ -46,7 +46,7 @@ class ExplainForm(forms.Form):
             arguments = json.loads(self.cleaned_data["arguments"] or "{}")
         except (ValueError, RecursionError) as error:
             raise forms.ValidationError(
-                gettext("This is no JSON: %(value)s") % {"value": str(error)[:200]}
+                gettext("This is not JSON: %(value)s") % {"value": str(error)[:200]}
             ) from error
         if not isinstance(arguments, dict):
             raise forms.ValidationError(

@@ -60,7 +60,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         return answer
     else:
         linking.disconnect(request, account)
-        messages.success(request, _("This login opens your account no more."))
+        messages.success(request, _("This login no longer opens your account."))
     return redirect("connections")
 
 

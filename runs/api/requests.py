@@ -68,7 +68,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise serializers.ValidationError({"input": ["This is no JSON."]}) from error
+        raise serializers.ValidationError({"input": ["This is not JSON."]}) from error
 
 
 def _put(value: Any, path: list[str], name: str | None, content: str) -> bool:

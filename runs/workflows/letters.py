@@ -22,7 +22,9 @@ class Letter:
     """A text that can be written anew."""
 
     title: str
+    """How pages call it."""
     usual: str
+    """What is sent where operators wrote nothing."""
     places: tuple[str, ...]
     """What it may name."""
     needs: str = ""

@@ -29,6 +29,7 @@ from runs.workflows.schemas import SchemaRefused
 
 F = TypeVar("F", bound=Callable[[Any, Context], Outcome])
 Config = Mapping[str, Any]
+"""A step template's configuration."""
 Setting = Callable[[str], Any]
 """`setting("WAYSTATION_MODEL")`: what operators settled for this server."""
 OnChange = Literal["continue", "hold"]
@@ -127,8 +128,10 @@ class Traits:
     reducers: Mapping[str, str] = field(default_factory=dict)
     """How what it writes joins the state, in templates that say nothing of their own."""
     server: ServerSide = field(default_factory=ServerSide)
+    """How its configuration and the settings of a server come together."""
     on_change: OnChange | None = None
-    """In templates whose step says nothing of its own; None for what the server says."""
+    """`continue` or `hold` where its code has changed under work, in templates whose step says
+    nothing of its own; None for what the server says."""
     config: Shape | None = None
     """What its configuration holds: the form of a step template is made of it. Without a `check`
     it is what the configuration is checked against."""
@@ -178,13 +181,13 @@ def step(
     asks_beside: str = "",
     version: int = 1,
 ) -> Callable[[F], F]:
-    """Register a step function under the name that step templates use, e.g.
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
 
-    `repo_tidy.plan`. What the arguments mean: see `Traits`.
-
-    The state may be annotated as a TypedDict of the workflow's own.
+    The arguments between `name` and `version` are the fields of `Traits`. The function is given
+    back as it is. Its state may be annotated as a TypedDict of the workflow's own.
 
     Args:
+        name: up to 120 letters, digits, dots, `-` and `_`.
         config: what its configuration holds, as a pydantic model, a dataclass, a TypedDict or a
             JSON Schema: pages make a form of it, and it is what is checked where there is no
             `check`.
@@ -193,7 +196,7 @@ def step(
         version: of the function, from 1. Versions of one name may stand beside each other: work
             that is asked for takes the highest, and runs under way finish on the one that they
             were made with. A run whose version is gone is held, and loses nothing. What the step
-            says of itself is that of its highest version.
+            says of itself is that of its highest version (docs/how-to/change-workflows.md).
     Raises:
         ValueError: another function has that name and version, the version is below 1, or
             `on_change` is no known word.

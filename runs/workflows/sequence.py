@@ -13,7 +13,12 @@ from runs.workflows import text
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report, Sleep, StepFailed
 from runs.workflows.reviews.review import Review
 
-APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
+APPROVE = "approve"
+"""Name of the answer that approves."""
+REVISE = "revise"
+"""Name of the answer that sends back with words."""
+CANCEL = "cancel"
+"""Name of the answer that ends the run."""
 
 PHASES = {
     "planning": "planning",
@@ -35,6 +40,7 @@ class Choice(TypedDict):
 
     name: str
     label: str
+    """The text of its button."""
     to: str
     """The step it leads to."""
     approves: NotRequired[bool]

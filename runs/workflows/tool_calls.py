@@ -26,10 +26,11 @@ APPROVE, EDIT, REJECT, RESPOND = "approve", "edit", "reject", "respond"
 MADE = frozenset({APPROVE, EDIT})
 """Decisions that let a call be made."""
 ANSWER = "answer"
-"""The way out of a question that decides calls one by one."""
+"""Name of the answer that brings data, or decides calls one by one."""
 MAX_CALLS = 50
 LONGEST_ID = 128
 RISKS = ("low", "normal", "high")
+"""How much harm a call may do, from little to much."""
 REASON = 4_000
 RESULT = 20_000
 """Characters of what a person gives as a call's result."""
@@ -287,7 +288,9 @@ class Approved:
     id: str
     tool: str
     arguments: Mapping[str, Any]
+    """As they were approved."""
     edited: bool
+    """Whether a person changed them."""
     decision_id: str = ""
     """Of the answer that says so."""
 

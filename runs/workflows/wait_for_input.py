@@ -24,9 +24,9 @@ from runs.workflows.registry import step
 from runs.workflows.sequence import APPROVE
 
 ANSWER = tools.ANSWER
-"""The way out of a question for data."""
+"""Name of the answer that brings data."""
 TIMED_OUT = "timed_out"
-"""The way out of a wait for an event that did not come in time."""
+"""Name of the answer that `wait_for_event` takes when its time is over."""
 ELSEWHERE = "gate.elsewhere"
 """The step of runs that only wait for another engine (`runs.services.external_runs`)."""
 
@@ -137,12 +137,14 @@ def ask_about_calls(
     Args:
         question: "" for the usual one, such as `Approve 3 tool calls?`.
         to: the step that the answer leads to; None runs this step again, which then makes what was
-            approved:
+            approved.
 
-            if asked := ask_about_calls(state, context, calls=wanted):
-                return asked
-            for call in approved(context, context.step, wanted):
-                context.once(call.id, lambda call=call: make(call))
+    In a step:
+
+        if asked := ask_about_calls(state, context, calls=wanted):
+            return asked
+        for call in approved(context, context.step, wanted):
+            context.once(call.id, lambda call=call: make(call))
     """
     if not calls or tools.all_decided(context, context.step, calls):
         return None

@@ -89,7 +89,7 @@ function help() {
   if (document.querySelector("dialog[open]")) return;
   const parts = KEYS.filter(([, where]) => document.querySelector(where)).map(([title, , keys]) => made("section", {}, made("h3", {}, title), made("dl", {}, ...keys.map(([key, does]) => made("div", {}, made("dt", {}, ...key.split(" ").flatMap((one) => [made("kbd", {}, one), " "])), made("dd", {}, does))))));
   const back = made("button", { class: "button", type: "button" }, gettext("Close"));
-  const box = made("dialog", { class: "confirm keys", "aria-labelledby": "keys-title" }, made("h2", { id: "keys-title" }, gettext("Keys")), ...parts, made("div", { class: "buttons" }, back));
+  const box = made("dialog", { class: "confirm keys", "aria-labelledby": "keys-title" }, made("h2", { id: "keys-title" }, gettext("Keys")), made("div", { class: "sheet" }, ...parts), made("div", { class: "buttons" }, back));
   back.addEventListener("click", () => box.close());
   box.addEventListener("close", () => box.remove());
   document.body.append(box);

@@ -165,6 +165,8 @@ function goOn(id) {
   const rows = [...document.querySelectorAll("[data-row]")], at = rows.indexOf(rowOf(open)); // which is that of an earlier revision, where the question came anew
   const next = [...rows.slice(at + 1), ...rows.slice(0, Math.max(at, 0)).reverse()].find((row) => !isGone(row));
   const link = Object.assign(document.createElement("a"), { href: pane.querySelector("[data-whole]").href, textContent: gettext("Look at it") });
+  const which = Object.assign(document.createElement("b"), { dir: "auto", textContent: rowOf(open)?.querySelector(".main-link").textContent ?? "" });
+  if (next) line?.prepend(which, " ");
   if (next) line?.append(" ", link, ...(undo ? [undo.cloneNode(true)] : []));
   if (!next) return;
   next.scrollIntoView({ block: "nearest" });

@@ -18,7 +18,7 @@ LOOKS = "Says what an order would meet; writes nothing."
 GRAPH = "As `graph POST threads/…/runs`, which is played: the same functions in other words."
 GRAPH_CRONS = "As `POST schedules`, which is played: the same service."
 GRAPH_ENDS = "As `POST runs/…/cancel`, which is played: the same service."
-GRAPH_OWN = "Makes, tags or hides what clients of one door see, and no run."
+GRAPH_OWN = "Makes, tags or hides what clients of one door see or note, and no run."
 STILL: dict[str, str] = {
     f"POST {API}work-orders/{ORDER}/erasure": ERASES,
     f"POST {API}threads/{THREAD}/erasure": ERASES,
@@ -76,6 +76,8 @@ STILL: dict[str, str] = {
     f"graph DELETE threads/{THREAD}": GRAPH_ENDS,
     f"graph POST threads/{THREAD}/copy": "Makes another thread, whose runs have ended.",
     f"graph DELETE threads/{THREAD}/runs/<run:run_id>": GRAPH_OWN,
+    "graph PUT store/items": GRAPH_OWN,
+    "graph DELETE store/items": GRAPH_OWN,
     f"graph POST threads/{THREAD}/runs/crons": "Is refused, whoever asks.",
     "graph POST runs/crons": GRAPH_CRONS,
     "graph POST assistants": GRAPH_OWN,

@@ -214,7 +214,9 @@ def test_what_a_page_imports_from_us_is_there():
     for page in sorted((ROOT / "docs").rglob("*.md")):
         for block in blocks(str(page.relative_to(ROOT))):
             found = re.findall(
-                r"^from ((?:checkpoints|runs|hitl)\b\S*) import ([\w, ]+)", block.text, re.MULTILINE
+                r"^from ((?:checkpoints|runs|hitl|extensions)\b\S*) import ([\w, ]+)",
+                block.text,
+                re.MULTILINE,
             )
             gone += [
                 f"{page.name}: from {module} import {name}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from tests.house import rest, source
+from tests.house import rest, sdk, source
 from tests.house.markdown import Page
 
 LIMITS = {
@@ -39,7 +39,7 @@ HISTORY = ("CHANGELOG.md", "docs/upstream/", "docs/how-to/upgrade.md")
 def problems(root: Path) -> list[str]:
     """Everything that is wrong with the documents below a folder, one line each."""
     pages = {path.relative_to(root).as_posix(): Page(path) for path in _files(root)}
-    rules = (links, orphans, lengths, names, decisions, references, settings, routes)
+    rules = (links, orphans, lengths, names, decisions, references, face, settings, routes)
     return [found for rule in rules for found in rule(root, pages)]
 
 
@@ -166,7 +166,6 @@ def references(root: Path, pages: Pages) -> Iterator[str]:
     kinds: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
         "docs/reference/commands.md": ("command", source.commands),
         "docs/reference/events.md": ("event type", source.events),
-        "docs/reference/sdk.md": ("public name of runs.workflows", source.public_names),
     }
     for name, (kind, offered) in kinds.items():
         entries = pages[name].entries if name in pages else {}
@@ -183,12 +182,18 @@ def references(root: Path, pages: Pages) -> Iterator[str]:
     ]
     for one in sorted(set(gone) - set(source.commands(root))):
         yield f"docs/reference/commands.md: there is no command {one}."
-    sdk = pages["docs/reference/sdk.md"]
-    for owner, fields in source.public_fields(root).items():
-        place = sdk.text if owner == "Context" else sdk.entries.get(owner, "")
-        for field in fields:
-            if not re.search(rf"`{field}\b", place):
-                yield f"docs/reference/sdk.md: the line of {owner} does not name its field {field}."
+
+
+def face(root: Path, pages: Pages) -> Iterator[str]:
+    """The page of the SDK is made of the docstrings of what `runs.workflows` exports."""
+    text = pages[sdk.PAGE].text
+    for name in sdk.missing(root, text):
+        yield f"{sdk.PAGE}: {name} of runs.workflows has no place. Add it to a `<!-- names: … -->`."
+    if sdk.page(root, text) != text:
+        yield (
+            f"{sdk.PAGE}: not what the docstrings say. Run `.venv/bin/python -m tests.house.sdk`"
+            " and commit the page."
+        )
 
 
 def settings(root: Path, pages: Pages) -> Iterator[str]:

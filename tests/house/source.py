@@ -121,21 +121,6 @@ def public_names(root: Path) -> list[str]:
     return []
 
 
-def public_fields(root: Path) -> dict[str, list[str]]:
-    """The fields of the exported classes that a workflow fills or reads, by class."""
-    public = set(public_names(root))
-    found = {}
-    files = sorted((root / "runs/workflows/base").glob("*.py"))
-    for node in [node for path in files for node in tree(path).body]:
-        if isinstance(node, ast.ClassDef) and node.name in public and node.decorator_list:
-            found[node.name] = [
-                part.target.id
-                for part in node.body
-                if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-            ]
-    return found
-
-
 def _class(module: ast.Module, name: str) -> ast.ClassDef:
     return next(
         node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name

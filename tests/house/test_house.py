@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import documents, modules, prose, source, templates
+from tests.house import documents, modules, prose, sdk, source, templates
 from tests.house.markdown import Page
 
 pytestmark = pytest.mark.one_database
@@ -38,7 +38,11 @@ def test_a_line_of_a_template_that_is_too_long_is_named(tmp_path):
     fitting = "é" * templates.LONGEST
     write(tmp_path, "templates/hitl/page.html", f"<h1>A page</h1>\n{long}\n{fitting}\n")
     write(tmp_path, "extensions/chat/templates/chat/_card.html", f"{fitting}\n{fitting}!\n")
-    found = list(templates.problems(tmp_path))
+    write(
+        tmp_path, "static/css/app.css", ".a { color: red; }\n.b .a { top: 0; }\n.a { left: 0; }\n"
+    )
+    sheet, *found = templates.problems(tmp_path)
+    assert sheet.startswith("static/css/app.css:3: .a has a rule in line 1 already.")
     assert [line.partition(" ")[0] for line in found] == [
         "templates/hitl/page.html:2:",
         "extensions/chat/templates/chat/_card.html:2:",
@@ -165,7 +169,6 @@ def test_too_long_a_page_fails(tmp_path):
         ("commands.md", "`manage.py prune`", "the command manage.py prune has no line"),
         ("commands.md", "`make bench`", "the command make bench has no line"),
         ("events.md", "`run_expired`", "the event type run_expired has no line"),
-        ("sdk.md", "`Gather`", "the public name of runs.workflows Gather has no line"),
     ],
 )
 def test_the_reference_has_a_line_for_everything(page, row, words):
@@ -181,7 +184,32 @@ def test_the_reference_has_a_line_for_everything(page, row, words):
     assert any(words in line for line in found), found
 
 
-REFERENCE = [f"docs/reference/{one}.md" for one in ("settings", "commands", "events", "sdk")]
+REFERENCE = [f"docs/reference/{one}.md" for one in ("settings", "commands", "events")]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "words"),
+    [
+        ("Whether a person changed them.", "Whether it changed.", "not what the docstrings say"),
+        ("<!-- names: Outcome Go Ask", "<!-- names: Outcome Ask", "Go of runs.workflows has no"),
+        ("<!-- names: Outcome Go Ask", "<!-- names: Outcome Ask Go", "not what the docstrings"),
+    ],
+)
+def test_the_page_of_the_sdk_is_what_its_docstrings_say(was, now, words):
+    """Before, it was written by hand: `loops=` was in the code and not on the page."""
+    page = Page(ROOT / sdk.PAGE)
+    assert was in page.text and list(documents.face(ROOT, {sdk.PAGE: page})) == []
+    page.__dict__["text"] = page.text.replace(was, now)
+    assert words in next(documents.face(ROOT, {sdk.PAGE: page}))
+
+
+def test_what_a_docstring_says_of_arguments_examples_and_errors_is_on_the_page():
+    text = (ROOT / sdk.PAGE).read_text()
+    rows = [line for line in text.splitlines() if line.startswith(("| `loops`", "| `max_loops`"))]
+    assert len(rows) == 2 and all("|  |" not in row[-6:] for row in rows)
+    assert "pages show which loop it is in" in rows[1] and "None is 100" in rows[0]
+    assert "```python\nif asked := ask_about_calls(state, context, calls=wanted):\n" in text
+    assert "Raises StepFailed: `not_as_declared`, naming the fields" in text
 
 
 def test_a_default_that_is_not_the_codes_fails():

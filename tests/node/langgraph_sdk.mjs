@@ -66,7 +66,24 @@ async function overEvents(transport) {
   };
 }
 
-const came = { runs: await overRuns() };
+async function inTheStore() {
+  const space = ["javascript", "likes"];
+  await client.store.putItem(space, "city", { name: "Rome", seen: 2 });
+  const item = await client.store.getItem(space, "city");
+  const filter = { seen: { $gte: 2 } };
+  const { items } = await client.store.searchItems(["javascript"], { filter });
+  const { namespaces } = await client.store.listNamespaces({ prefix: ["javascript"], maxDepth: 1 });
+  await client.store.deleteItem(space, "city");
+  return {
+    name: item.value.name,
+    dated: item.createdAt <= item.updatedAt,
+    found: items.map((found) => found.key),
+    namespaces,
+    left: await client.store.getItem(space, "city"),
+  };
+}
+
+const came = { runs: await overRuns(), store: await inTheStore() };
 for (const transport of ["sse", "websocket"]) came[transport] = await overEvents(transport);
 console.log(JSON.stringify(came));
 process.exit(0);

@@ -157,7 +157,7 @@ WORDS = (
     gettext_noop("It is right all the same: book it"),
     gettext_noop("It is owed beside what it names: book it"),
     gettext_noop("I compared it with all of them"),
-    gettext_noop("Book it all the same"),
+    gettext_noop("Book it anyway"),
     gettext_noop("It takes back: the supplier owes us %(total)s; %(net)s without VAT is booked"),
     gettext_noop("It asks for money: we owe the supplier %(total)s; %(net)s without VAT is booked"),
     gettext_noop("I book what we owe the tax office in the supplier's place"),

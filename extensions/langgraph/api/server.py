@@ -19,6 +19,7 @@ from extensions.langgraph.api import assistants, copying, cors, runs, searching,
 from extensions.langgraph.api.calls import Call, Reply, Streamed
 from extensions.langgraph.api.kept import configurations, crons
 from extensions.langgraph.api.protocol import commands, following
+from extensions.langgraph.api.storing import entries, namespaces
 from extensions.langgraph.api.streaming import runs as streams
 from extensions.langgraph.api.streaming import threads as thread_streams
 from extensions.langgraph.api.streaming.frames import as_json
@@ -108,6 +109,11 @@ ROUTES = (
     Route("DELETE", CRON, crons.delete),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
+    Route("PUT", "/store/items", entries.put, scopes.ASKS),
+    Route("GET", "/store/items", entries.get, READS),
+    Route("DELETE", "/store/items", entries.delete, scopes.ASKS),
+    Route("POST", "/store/items/search", entries.search, READS),
+    Route("POST", "/store/namespaces", namespaces.listed, READS),
     *(
         Route(method, path, None)
         for method, path in (
@@ -117,13 +123,11 @@ ROUTES = (
         )
     ),
 )
-ELSEWHERE = ("/store",)
-"""Beginnings of addresses of which this server has nothing."""
 FREE = {
     "/ok": {"ok": True},
     "/info": {
         "version": "1",
-        "flags": {"assistants": True, "crons": True, "langsmith": False, "store": False},
+        "flags": {"assistants": True, "crons": True, "langsmith": False, "store": True},
     },
 }
 """What anybody may read."""
@@ -142,7 +146,7 @@ def route_of(
         if route.run is None:
             break
         return route, names
-    if path.startswith(ELSEWHERE) or any(route.method == method for route, _ in found):
+    if any(route.method == method for route, _ in found):
         raise StreamRefused(501, "not_supported", "This server has no such thing.")
     if found:
         allow = ", ".join(sorted({route.method for route, _ in found}))

@@ -1,4 +1,4 @@
-"""What the graphs of the settings look like, and where a run stands in one: kept by the process
+"""What the graphs of this server look like, and where a run stands in one: kept by the process
 that loads a graph, read by those that draw it. Imports no LangGraph by itself.
 """
 
@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.conf import settings
-
 from checkpoints.state import codec
-from extensions.langgraph.graphs import kept_drawings
+from extensions.langgraph.graphs import kept_drawings, named
 from extensions.langgraph.graphs.inputs import GRAPH_RUNS, installed
 from extensions.langgraph.graphs.kept_drawings import GraphStand
 from runs.workflows.base import StepFailed
@@ -132,7 +130,7 @@ class GraphPicture(StepPicture):
         name = str(config.get("graph", ""))
         place = _place(stand) if stand else {}
         content, problem = kept_drawings.drawing_of(name, str(place.get("shape", "")))
-        if name not in settings.WAYSTATION_GRAPHS:
+        if name not in named.names():
             problem = "WAYSTATION_GRAPHS of this server does not name this graph."
         graph = _graph(name, content)
         if not graph.nodes:
@@ -142,11 +140,11 @@ class GraphPicture(StepPicture):
         return _standing(graph, stand, place) if stand else graph
 
     def look(self) -> None:
-        if not settings.WAYSTATION_GRAPHS or not installed():
+        if not named.names() or not installed():
             return
         from extensions.langgraph.graphs.loading import load, shape_of  # here: it imports LangGraph
 
-        for name in settings.WAYSTATION_GRAPHS:
+        for name in named.names():
             try:
                 compiled = load(name)
                 kept_drawings.keep(name, shape_of(compiled), described(compiled))

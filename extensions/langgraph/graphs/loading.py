@@ -1,8 +1,9 @@
-"""The graphs that settings name; imported when one is needed, as it imports LangGraph.
+"""The graphs that settings name or modules register; imported when one is needed, as it imports
+LangGraph.
 
-A graph comes from settings, never from a template: `WAYSTATION_GRAPHS` names the module and
-attribute of a compiled graph, or of a function without arguments that gives one (or a graph to be
-compiled).
+A graph comes from the code or from settings, never from a template: `WAYSTATION_GRAPHS` names the
+module and attribute of a compiled graph, or of a function without arguments that gives one (or a
+graph to be compiled).
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
 from checkpoints.state import codec
+from extensions.langgraph.graphs import named
 from runs.workflows.base import StepFailed
 
 
 def load(name: str) -> Any:
-    """The compiled graph that settings name.
+    """The compiled graph of that name.
 
     Raises StepFailed, which says what is wrong with it.
     """
-    place = settings.WAYSTATION_GRAPHS[name]
+    made = named.registered(name)
+    place = f"{made.__module__}:{made.__qualname__}" if made else settings.WAYSTATION_GRAPHS[name]
     module, _, attribute = place.partition(":")
     try:
-        graph = getattr(import_module(module), attribute)
+        graph = made() if made else getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise StepFailed(
             f"The graph {name!r} cannot be loaded from {place}: {error}.", code="graph_unavailable"

@@ -25,10 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from django.conf import settings
-
 from checkpoints.text import extras
-from extensions.langgraph.graphs import asking, questions
+from extensions.langgraph.graphs import asking, named, questions
 from extensions.langgraph.graphs.drawing import GraphPicture
 from extensions.langgraph.graphs.inputs import (
     GRAPH_RUNS,
@@ -94,12 +92,12 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
         config.get("output", []),
         config.get("recursion_limit", 1),
     )
-    if not isinstance(name, str) or name not in settings.WAYSTATION_GRAPHS:
-        known = ", ".join(sorted(settings.WAYSTATION_GRAPHS)) or "none yet"
+    if name not in named.names():
+        known = ", ".join(named.names()) or "none yet"
         errors["graph"] = [
             (
-                f"{in_json(name, 60)} is no graph that WAYSTATION_GRAPHS of this server names; "
-                f"it names {known}."
+                f"{in_json(name, 60)} is no graph that WAYSTATION_GRAPHS of this server names, or "
+                f"one of its modules registers; there is {known}."
             )
         ]
     elif not installed():
@@ -159,10 +157,10 @@ class Graphs(ServerSide):
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 
-    Configuration: `graph` (a name in WAYSTATION_GRAPHS), `input` (key of the graph → JSON pointer
-    into the state, which has the order's `title`, `request` and `input` under `order`; what is not
-    there is left out), `output` (keys of the graph that join the state, or key of the state → key
-    of the graph), `recursion_limit`.
+    Configuration: `graph` (a name in WAYSTATION_GRAPHS, or registered by a module), `input` (key of
+    the graph → JSON pointer into the state, which has the order's `title`, `request` and `input`
+    under `order`; what is not there is left out), `output` (keys of the graph that join the state,
+    or key of the state → key of the graph), `recursion_limit`.
     """
     if wrong := faults(context.config):
         raise StepFailed(

@@ -60,7 +60,7 @@ class StopContext(ReviewContext):
         if not policy.approves(action) and self.lets_go_on and not self.asked_for_it:
             raise NotAllowed(
                 "not_a_reviewer",
-                gettext("You may let this go on, but not end it. That may do: %(who)s.")
+                gettext("You may let this go on, but not end it. These may: %(who)s.")
                 % {"who": self.who},
             )
         return seat

@@ -317,7 +317,7 @@ def _asked(pause: Pause, usernames: Iterable[str], by: User) -> list[User]:
     if missing:
         raise CommentRefused(
             "ask",
-            gettext("“%(value)s” is nobody of your teams. Nobody was asked.")
+            gettext("“%(value)s” is not in any of your teams. Nobody was asked.")
             % {"value": missing[0][:150]},
         )
     return found

@@ -83,7 +83,7 @@ FAILURES = (
     ),
     gettext_noop("Use the service's address over TLS, such as mmosts://… or matrixs://…."),
     gettext_noop(
-        "This is no mail address: write it in one line, as name@example.org, in up to %(count)s "
-        "characters."
+        "This is not a mail address: write one in one line, as name@example.org, in up to "
+        "%(count)s characters."
     ),
 )

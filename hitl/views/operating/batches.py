@@ -60,7 +60,7 @@ def _preview(
     """Raises BatchInvalid."""
     preview = batches.preview(action, orders, by=person(request))
     if not preview.orders and not preview.left_out:
-        messages.info(request, gettext("No order fits. Nothing was done."))
+        messages.info(request, gettext("No order matches. Nothing was done."))
         return redirect("hitl:orders")
     context = {
         "preview": preview,

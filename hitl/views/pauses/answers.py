@@ -190,7 +190,7 @@ def _shown_at_fields(
         [
             (
                 gettext(
-                    "Nothing was decided; the question is still open. Look at the marked fields; "
+                    "Nothing was decided; the question is still open. See the marked fields; "
                     "what you typed is kept."
                 )
             ),

@@ -66,7 +66,9 @@ def _chosen(values: list[str]) -> Iterator[bulk.Chosen]:
             if revision and not (
                 revision.isascii() and revision.isdecimal() and len(revision) < 10
             ):
-                raise ValueError(gettext("“%(value)s” is no revision") % {"value": revision[:60]})
+                raise ValueError(
+                    gettext("“%(value)s” is not a revision") % {"value": revision[:60]}
+                )
             yield bulk.Chosen(ids.parse(Pause.PREFIX, shown_id), int(revision or 0))
         except ValueError as error:
             raise bulk.BulkInvalid(

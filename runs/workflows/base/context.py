@@ -100,7 +100,12 @@ def _no_credential(name: str, *, to: str = "") -> str:
 
 
 class Log(Protocol):
-    """Writes a line to the run's log: seen live on the page, kept with the thread."""
+    """Writes a line to the run's log: seen live on the page, kept with the thread.
+
+    Lines that follow quickly are written together, within 50 ms. After 2,000 of one execution
+    (`WAYSTATION_LOG_LINES`) the others are kept as its artifact `log`. A call raises what writing
+    an earlier line raised.
+    """
 
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None: ...
 
@@ -141,7 +146,9 @@ class Context:
     """What a step may know and use besides its state."""
 
     run_id: str
+    """Shown id, `run_…`."""
     step: str
+    """The step's name in its template."""
     loop_num: int
     """How often this step has run in this run, from 1."""
     key: str
@@ -155,7 +162,9 @@ class Context:
     config: Mapping[str, Any]
     """The step template's configuration, frozen with the order."""
     order: Order
+    """What was asked for."""
     log: Log
+    """`log("Read 300 rows", rows=300)`: a line of the run's log."""
     once: Once
     """`once("charge", charge_card)`: the result is recorded in a commit of its own and never
     computed again for this execution.
@@ -166,6 +175,7 @@ class Context:
     Call it between pieces of long work.
     """
     workspace: Workspace
+    """The git work tree of the order's repository."""
     recorded: Callable[[Collection[str]], Mapping[str, Any]] = lambda keys: {}
     """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
@@ -179,9 +189,13 @@ class Context:
     too long. In a commit of its own.
     """
     content_of: ContentOf = _no_file
-    """`content_of(order.invoice)`: the bytes of a file that somebody handed in."""
+    """`content_of(order.invoice)`: the bytes of a file that somebody handed in
+    (docs/how-to/files.md).
+    """
     progress: TellProgress = _nobody_looks
-    """`progress(done, of, unit="rows")`: a bar on pages, and `progress` over REST."""
+    """`progress(done, of, unit="rows")`: how far this step is, as a bar on pages and over REST
+    (docs/how-to/progress.md).
+    """
     emit: Callable[
         [Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None
     ] = lambda kind, data: None
@@ -196,7 +210,7 @@ class Context:
     """When this step may pass its review, as its template says; "" where it may not."""
     failure: Failure | None = None
     """The step that failed for good and led here (`use(…, on_failure=…)`), until it is done after
-    all; None where none did.
+    all; in a step of `on_cancel` or `on_expire` how the run ended; None where there is neither.
     """
     halting: Callable[[], bool] = lambda: False
     """Whether the run should come to a step boundary soon: a person wants it suspended, or the
@@ -205,6 +219,8 @@ class Context:
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
+    """`require_approval(plan)`, right before an effect: raises StepFailed where nobody approved.
+    """
     decided_calls: Callable[[str], Mapping[str, Mapping[str, Any]]] = lambda step: {}
     """What people decided of the tool calls that a step asked about last, from the ledger: see
     `runs.workflows.tool_calls.approved`.
@@ -221,8 +237,7 @@ class Context:
     again later may help."""
 
     credential: GiveCredential = field(default=_no_credential, repr=False)
-    """`credential("forge", to=url)`."""
-
+    """`credential("forge", to=url)`: a secret by name (docs/how-to/secrets.md)."""
     reach: Sequence[str] = ()
     """Hosts and networks that operators let tools read from though they are not public: see
     `runs.security.ssrf`.
@@ -249,3 +264,4 @@ def below(step: str, child: str) -> str:
 
 
 Step = Callable[[Any, Context], Outcome]
+"""A step function: it gets the state and a context, and gives an outcome."""

@@ -14,7 +14,9 @@ class Understood:
     """What a step makes of a reviewer's words, in short texts."""
 
     applied: Sequence[str] = ()
+    """What it will do for them."""
     not_understood: Sequence[str] = ()
+    """The parts of the words that mean nothing to it."""
 
     @property
     def nothing(self) -> bool:
@@ -29,14 +31,18 @@ class Suggestion:
     words: str
     """What is sent, as the step reads it."""
     label: str
+    """What the page calls it."""
     group: str = ""
+    """Under which heading it stands; "" for none."""
 
 
 class FeedbackReader:
     """How a step that runs again for a reviewer's words will read them.
 
-    Web servers ask it whenever a person is about to send some: its methods are pure and quick, and
-    know nothing but the state at the question.
+    Pages, REST and links ask it before a revision is sent. Words of which nothing is understood are
+    refused (422 `feedback_not_understood`) and use up no round; where a part is, that is shown
+    first. Its methods are pure and quick: they run in web servers, and know nothing but the state
+    at the question.
     """
 
     help = ""

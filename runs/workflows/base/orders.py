@@ -16,12 +16,14 @@ class DeliveryPolicy:
     push: Literal["never", "asked", "branch"] = "asked"
     """Whether the branch is pushed: not at all, where the order asks for it, or always."""
     pull_request: Literal["never", "draft", "ready"] = "never"
+    """Whether one is opened for it, and as what."""
     base_branch: str = ""
     """Where the order's branch begins and its pull request leads; "" for the repository's default
     branch.
     """
 
     def pushes(self, *, asked: bool) -> bool:
+        """Whether the branch is pushed for an order that asked for it, or did not."""
         return self.push == "branch" or (self.push == "asked" and asked)
 
 
@@ -60,6 +62,7 @@ class Order:
     """Shown id, `wo_…`; `thr_…` where there is no work order."""
     title: str
     request: str
+    """What was asked for, in words."""
     input: Mapping[str, Any]
     """Checked against the template's input schema."""
     repository_url: str

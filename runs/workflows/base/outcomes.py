@@ -36,16 +36,20 @@ class StepFailed(Exception):
 
 
 class Stopped(Exception):
-    """The run no longer belongs to this worker (cancelled, or taken over): stop and write
-    nothing.
+    """The run no longer belongs to this worker (cancelled, or taken over): stop and write nothing.
+    A step does not catch it.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """How a step failed for good, for the steps that follow where its template names one."""
+    """How a step failed for good, or the run ended: `context.failure` of the steps that follow, by
+    `on_failure` (docs/how-to/failures-and-ends.md) or by `on_cancel` and `on_expire`
+    (docs/how-to/cleanup-on-cancel.md).
+    """
 
     step: str
+    """The step that failed."""
     loop_num: int
     """Which of its executions it was, from 1."""
     message: str
@@ -53,8 +57,10 @@ class Failure:
     type: str
     """Name of the error's class."""
     code: str
-    """Stable: as the run's `failure_code` would have been."""
+    """Stable: as the run's `failure_code` would have been; of an end `cancelled_by_user`,
+    `cancelled_by_policy` or `expired`."""
     tries: int
+    """How often it was tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +118,13 @@ class Go:
     """
 
     update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state by the workflow's reducers."""
     to: str | None = None
+    """The step that follows; None for the next one of the template, its own name for a loop."""
     report: Report | None = None
+    """What the reviewer sees where the template pauses after this step."""
     commit: Commit | None = None
+    """The code behind this step, as `workspace.snapshot()` gives it."""
     pass_review: str = ""
     """Why nobody has to be asked this time, such as "0.97 is over 0.9": the step passes its review,
     which its template must allow (`use(…, may_pass=…)`). It is recorded as a decision of the
@@ -151,27 +161,33 @@ class Ask:
     `answers` maps each answer's name to the step it leads to ("" ends the run).
 
     The run goes on from the checkpoint that the answer writes; the step that asked is not run again
-    unless an answer leads to it.
+    unless an answer leads to it. Where its template pauses after the step too, an answer that leads
+    to another step needs one that approves (`review_missing`).
     """
 
     question: str
+    """In a line."""
     answers: Mapping[str, str]
+    """`{"approve": "send", "revise": "draft", "cancel": ""}`: name → the step it leads to."""
     report: Report
+    """What stands below the question."""
     update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state before the question is asked."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Button texts of answers beyond approve, revise and cancel."""
     approves: Sequence[str] = ()
     """The answers that are approvals beside `approve`: `Context.require_approval` passes for
     them, and for no other."""
     max_revisions: int = 3
+    """How often it may be sent back."""
     phase: str = ""
-    """What the run is said to wait for, e.g.
-
-    `awaiting_plan_approval`, or the reason that blocks it, e.g. `missing_supplier_data`.
+    """What the run is said to wait for, e.g. `awaiting_plan_approval`, or the reason that blocks
+    it, e.g. `missing_supplier_data`.
     """
     required_inputs: Mapping[str, Any] = field(default_factory=dict)
     """JSON Schema (2020-12) of an object that comes with every answer but revise and cancel; empty
-    where words are enough.
+    where words are enough. Where the review rules name stages, with a property for each stage that
+    brings data.
 
     The card shows it as a form. What fits it joins the state by the workflow's reducers; what does
     not leaves the question open."""
@@ -194,6 +210,7 @@ class Ask:
     number, where a way leads back to the
     step. So what `Context.once` recorded before the question holds after it."""
     outside: Outside | None = None
+    """Whom it asks by mail too."""
     review: Mapping[str, object] | None = None
     """As `Report.review`: narrows the rules of the step for this question."""
     within: dt.timedelta | None = None
@@ -209,6 +226,7 @@ class Ask:
     `. _ : ~ @ = + -`.
     """
     commit: Commit | None = None
+    """The code behind this step, as `workspace.snapshot()` gives it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +238,10 @@ class Done:
     """
 
     update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state by the workflow's reducers. `conclusion` says how the work ended beside
+    *Completed*, in up to 200 characters."""
     commit: Commit | None = None
+    """The code behind this step, as `workspace.snapshot()` gives it."""
     report: Report | None = None
     pass_review: str = ""
     """As of `Go`."""
@@ -242,6 +263,7 @@ class Child:
 
 ChildFailure = Literal["stop", "continue"]
 FailurePolicy = Literal["fail_fast", "collect"]
+"""What `on_child_failure` says `stop` and `continue` for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +271,7 @@ class Gather:
     """Start child runs and go on when all have ended. While it waits, the run holds nothing.
 
     `at_once` of them are started, and each that ends lets the next one start: the others wait in
-    the run's own rows, so there may be many thousands (`limits.GATHER_CHILDREN`).
+    the run's own rows, so there may be up to 100,000 (docs/how-to/rate-and-concurrency.md).
 
     What a child changed in its state joins the parent's by the workflow's reducers, in the order of
     `children`; `state["gathered"]` holds for each name `{"run_id", "status", "error"}`. A child may
@@ -281,6 +303,7 @@ class Gather:
     report: Report | None = None
     """Shown where the run pauses after the join; else what the children reported."""
     commit: Commit | None = None
+    """The code behind this step, as `workspace.snapshot()` gives it."""
 
     @property
     def failure_policy(self) -> FailurePolicy:
@@ -310,11 +333,13 @@ class Sleep:
     until: dt.datetime | None = None
     """When the next step begins, with a time zone; a time in the past is no wait."""
     update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state by the workflow's reducers."""
     to: str | None = None
     """The step that follows; None means the next one of the template."""
     reason: str = ""
     """What the run waits for, in words for its page: up to 200 characters."""
     commit: Commit | None = None
+    """The code behind this step, as `workspace.snapshot()` gives it."""
     report: Report | None = None
     """What the reviewer sees where the template pauses after this step."""
     pass_review: str = ""
@@ -322,6 +347,7 @@ class Sleep:
 
 
 Outcome = Go | Ask | Done | Gather | Sleep
+"""What a step gives."""
 
 
 def effect(what: str, *, undo: str = "") -> str:

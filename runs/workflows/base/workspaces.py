@@ -18,6 +18,7 @@ class Commit:
 
     sha: str
     base: str
+    """The commit that the order's branch began at."""
     bundle: bytes = b""
     commits: int | None = None
     """How many commits `base..sha` holds; None where nobody counted."""

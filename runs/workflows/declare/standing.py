@@ -62,7 +62,8 @@ def limit(
     priority: int = 0,
     **unknown: Never,
 ) -> LimitUse:
-    """Say how many runs of a workflow are at work at once, or begin in a time.
+    """Say how many runs of a workflow are at work at once, or begin in a time: for
+    `workflow(…, limits=[…])` (docs/how-to/rate-and-concurrency.md).
 
     Args:
         at_once: how many workers have at the same time; one that waits for people is not counted.
@@ -113,7 +114,8 @@ def schedule(
     repository_url: str = "",
     **unknown: Never,
 ) -> ScheduleUse:
-    """Say when work by a workflow begins by the clock.
+    """Say when work by a workflow begins by the clock: for `workflow(…, schedules=[…])`
+    (docs/how-to/schedules.md#in-the-code).
 
     Args:
         cron: five fields, such as "0 7 * * 1-5": minute, hour, day of the month, month, day of the

@@ -171,11 +171,22 @@ def use(
             shown as it is written.
         may_pass: when the step may pass its review by itself, in words ("the confidence is over
             the threshold"): then it answers `Go(…, pass_review=…)`. Left out, it may not.
+        title: how pages call it; the name in words where it is left out.
+        config: what the step finds in `context.config`.
+        sub_steps: what its child runs take (docs/how-to/sub-workflows.md).
+        step_type: the kind, which gives the phase; the name where it is left out.
         required_inputs: data that must come with the answer.
         skip_when: JSON Schema; the step is passed over when the state fits it.
+        max_loops: how often the step may run in one run; None is 100, and 500 where the step may be
+            an agent's. At more the run fails with `loop_limit`, which no `on_failure` catches. A
+            job that goes through its rows in chunks by going to itself names a higher number, or
+            gathers (docs/how-to/rate-and-concurrency.md).
+        on_failure: the step where the run goes when the tries of this one are used up, with the
+            error in `context.failure` (docs/how-to/failures-and-ends.md).
         on_change: before what `@step` says of it, which is before what `workflow` says.
-
-    The others mean what they mean in a template: docs/reference/templates.md.
+        review, choices, revise_to, max_revisions: as docs/reference/templates.md#step has them.
+        retry, timeout, queue: as docs/reference/templates.md#step has them.
+        interrupt_before, interrupt_after: as docs/reference/templates.md#step has them.
 
     Raises:
         WorkflowInvalid: with the file and the line.
@@ -260,6 +271,7 @@ def workflow(
 
     Args:
         slug: how it is called in addresses and commands; letters, digits, `-` and `_`.
+        title, description: shown where templates are offered.
         steps: in their order; a bare function is `use(function)`.
         input: what an order brings, shown as a form: a pydantic model, a dataclass, a TypedDict, or
             a JSON Schema. A step gets it typed with `read(Model, context.order.input)`.
@@ -269,13 +281,14 @@ def workflow(
         needs_repository: whether an order names a git repository.
         on_change: `hold` where runs wait for an operator before a step whose code has changed since
             their order; for all steps, and their sub-steps, that say nothing of it themselves.
-        on_cancel, on_expire: a step that runs once when the run was cancelled, or nobody answered
-            in time: with the state as it was, for up to five minutes or its `timeout`. It asks
-            nobody. The run has ended by then, whatever becomes of it; `context.failure` says how.
+        on_cancel: a step that runs once when the run was cancelled: with the state as it was, for
+            up to five minutes or its `timeout`. It asks nobody and does not wait. The run has ended
+            by then, whatever becomes of it; `context.failure` says how
+            (docs/how-to/cleanup-on-cancel.md). Not of child runs.
+        on_expire: the same when nobody answered in time.
         limits: `limit(…)`: how many runs are at work at once, or begin in a time.
         schedules: `schedule(…)`: when work by it begins by the clock.
-
-    The others mean what they mean in a template: docs/reference/templates.md.
+        frequency, retention, size_budget: as docs/reference/templates.md#template has them.
 
     Raises:
         WorkflowInvalid: with the file and the line.

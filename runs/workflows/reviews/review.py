@@ -31,8 +31,8 @@ class StageDeadline(TypedDict, total=False):
 
 
 class ReviewStage(TypedDict, total=False):
-    """One of several questions about the same content, put to people of its own:
-    `runs.workflows.reviews.stages`.
+    """One of several questions about the same content, put to people of its own
+    (docs/how-to/review-rules.md).
     """
 
     name: Required[str]
@@ -53,6 +53,8 @@ class ReviewStage(TypedDict, total=False):
 
 
 class Deadline(TypedDict, total=False):
+    """By when somebody answers, and what happens else (docs/how-to/deadlines.md)."""
+
     after: str
     """ISO 8601 duration since the question was opened; or the next time that a clock of the zone
     shows: `until 12:00`, `next day 09:00`, `next working day 17:00`. With a calendar that is on one
@@ -71,7 +73,9 @@ class Deadline(TypedDict, total=False):
 
 
 class Review(TypedDict, total=False):
-    """The rules of one step's questions."""
+    """The rules of one step's questions: who answers, by when and how
+    (docs/reference/templates.md#review).
+    """
 
     reviewers: Actors
     """Who may answer; whoever may see the thread where this names nobody."""
@@ -114,5 +118,6 @@ class Review(TypedDict, total=False):
     reminded.
     """
     escalation: list[Stage]
+    """From when on others may answer too."""
     undo: int
     """Seconds for which an approval may be taken back: the run goes on after them."""

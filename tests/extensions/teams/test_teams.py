@@ -128,9 +128,9 @@ def test_who_is_not_connected_is_told_how(paused, ben, zoe):
     text = f"approve {pause_of(paused).shown_id}"
     assert "does not know" in said(text)
     code = accounts.new_code(ben)
-    assert "no code that is good" in said("connect AAAA-BBBB")
+    assert "code is not valid now" in said("connect AAAA-BBBB")
     assert "answer here as Ben" in said(f"connect {code}")
-    assert "no code that is good" in said(f"connect {code}", who="eve")
+    assert "code is not valid now" in said(f"connect {code}", who="eve")
     ChatAccount.objects.update(user=zoe)
     assert "no such question" in said(text)
     assert not Decision.objects.exists()

@@ -178,10 +178,10 @@ def test_who_is_not_connected_is_told_how_and_connects_by_a_code(bot, paused, be
     data = bot.buttons()["Approve"]
     assert "do not know yet who you are" in press(data, chat=GROUP)["text"]
     code = accounts.new_code(ben)
-    assert "no code that is good" in write("/connect AAAA-BBBB-CCCC-DDDD")["text"]
+    assert "code is not valid now" in write("/connect AAAA-BBBB-CCCC-DDDD")["text"]
     said = write(f"/start {code.lower()}")["text"]
     assert "answer here as Ben" in said and CHAT in said
-    assert "no code that is good" in write(f"/connect {code}", who=8)["text"]
+    assert "code is not valid now" in write(f"/connect {code}", who=8)["text"]
     assert not ChatCode.objects.exists()
     account = ChatAccount.objects.get()
     assert (account.service, account.account, account.user) == ("telegram", CHAT, ben)

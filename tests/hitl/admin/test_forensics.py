@@ -36,7 +36,7 @@ def test_an_empty_list_says_so(desk):
     """Unfold's own words stood also where nobody can create a row."""
     for query, words in (
         ("", "No early answer has been recorded."),
-        ("?q=zzz", "No early answer fits this search and these filters."),
+        ("?q=zzz", "No early answer matches this search and these filters."),
     ):
         shown = desk.get(f"/admin/hitl/earlyanswer/{query}").content.decode()
         assert words in shown and "yielded" not in shown
@@ -303,7 +303,7 @@ def test_ids_that_are_none_are_refused_without_an_error(paused, desk):
         response = desk.post(
             list_of(page), {"action": action, "index": "0", "_selected_action": "nonsense"}
         )
-        assert said(response) == [("error", "These are no rows of this list; nothing was done.")]
+        assert said(response) == [("error", "These rows are not in this list. Nothing was done.")]
         response = desk.post(
             list_of(page), {"action": action, "index": "0", "_selected_action": str(ids.new())}
         )

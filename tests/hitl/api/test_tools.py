@@ -174,10 +174,10 @@ def test_the_page_lists_the_tools_and_explains_a_call(page, asker):
 
 def test_the_page_says_what_is_wrong_beside_the_field(page, subtests):
     for query, words in [
-        ({"tool": "fetch", "arguments": "{"}, "This is no JSON"),
+        ({"tool": "fetch", "arguments": "{"}, "This is not JSON"),
         ({"tool": "fetch", "arguments": "[]"}, "Write an object"),
         ({"tool": "fetch", "arguments": '{"url": 1}'}, "do not fit"),
-        ({"tool": "fetch", "arguments": "[" * 10_000}, "This is no JSON"),
+        ({"tool": "fetch", "arguments": "[" * 10_000}, "This is not JSON"),
         ({"tool": "<script>", "arguments": "{}"}, "Select a valid choice"),
         ({"tool": "fetch", "at": "no/where", "arguments": "{}"}, "Select a valid choice"),
     ]:

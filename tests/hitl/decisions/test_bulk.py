@@ -137,6 +137,9 @@ def test_page_inbox_to_preview_to_results(waiting, make_order, risky, page, ben)
         and "Its risk is high" in asked
         and f'value="{pauses[2].shown_id}:1"' not in asked
     )
+    for pause in pauses[:2]:  # what is decided stands in its row, or that there is more
+        assert pause.summary and pause.summary in asked
+        assert asked.count("more on its page") == sum(not pause.brief for pause in pauses[:2])
     assert Decision.objects.count() == 0
     services.decide(pauses[1].pk, Answer("cancel", Via.PAGE), by=ben)
     seen = [f"{pause.shown_id}:{pause.revision}" for pause in pauses[:2]]

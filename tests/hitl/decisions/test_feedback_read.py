@@ -82,7 +82,7 @@ def test_words_of_which_nothing_is_understood_cost_no_round_at_any_door(asked, a
 
 def test_what_is_understood_in_part_is_said_before_it_is_sent(asked, page):
     status, shown = post(page, asked, wish="red green")
-    assert status == 200 and "Not all that you wrote is understood" in shown
+    assert status == 200 and "Some of what you wrote was not understood" in shown
     assert "paint it red" in shown and "<q>green</q>" in shown
     assert not Decision.objects.exists()
     assert post(page, asked, wish="red green", sure="yes")[0] == 302

@@ -114,7 +114,7 @@ def test_approving_all_makes_each_as_it_was_shown(order_that, ana):
 
 def test_a_call_of_high_risk_is_never_approved_along_with_others(waiting, ana, page):
     """Bulk has brakes: each is decided by itself, at every door."""
-    with pytest.raises(services.AnswerInvalid, match="no answer here"):
+    with pytest.raises(services.AnswerInvalid, match="not an answer here"):
         services.decide(pause_of(waiting).pk, Answer("approve", Via.REST), by=ana)
     assert "Approve all" not in page.get(f"/work-orders/{waiting.shown_id}/").content.decode()
     assert MADE == []

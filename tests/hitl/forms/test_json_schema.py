@@ -301,7 +301,7 @@ def test_each_fault_stands_at_its_field_also_after_an_empty_row():
 
 def test_what_is_no_json_is_said_and_kept():
     form = SchemaForm(one({}), query([("input.a", "{oops")]))
-    assert form.fields[0].errors == ["This is no JSON."]
+    assert form.fields[0].errors == ["This is not JSON."]
     assert ("input.a", "{oops") in untouched(form)
 
 

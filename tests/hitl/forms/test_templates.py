@@ -376,7 +376,7 @@ def test_what_cannot_be_is_said_at_its_field_and_nothing_is_saved(editor, ben, s
         ("0.max_revisions", "11", "Between 0 and 10"),
         ("0.retry.attempts", "21", "Must be at most 20."),
         ("0.timeout", "soon", "Must be a number or empty."),
-        ("0.skip_when", "{oops", "This is no JSON"),
+        ("0.skip_when", "{oops", "This is not JSON"),
         ("0.required_inputs", '{"type": "array"}', "object"),
         ("template.reducers.0.key", "", "Enter “Key of the state”."),
         ("template.size_budget", "0", "whole number of bytes"),

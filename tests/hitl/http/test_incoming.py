@@ -76,10 +76,10 @@ def test_an_import_of_many_tiny_values_is_refused_before_they_are_made(
         ("[" * 100_000 + "]" * 100_000, "nested"),
         ("[1e400]", "too large"),
         ("9" * 301, "too large"),
-        ("9" * 5_000, "no JSON"),
+        ("9" * 5_000, "not JSON"),
         ("[NaN]", "NaN is no JSON"),
         ("[" + "1," * limits.BODY_PARTS + "1]", "values"),
-        (b"\xff", "no JSON"),
+        (b"\xff", "not JSON"),
     ],
 )
 def test_what_no_service_could_keep_is_refused_by_the_reader(raw, words):

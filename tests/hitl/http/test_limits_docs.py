@@ -44,6 +44,12 @@ ACTS = {
         "ASSISTANT_BYTES",
     ],
     "tests/hitl/api/test_schedules.py": ["SCHEDULES", "START_BYTES"],
+    "tests/extensions/langgraph/api/test_store.py": [
+        "STORE_ITEMS",
+        "STORE_BYTES",
+        "STORE_VALUE_BYTES",
+        "STORE_DEPTH",
+    ],
     "tests/runs/engine/test_children_in_turn.py": ["GATHER_CHILDREN"],
     "tests/hitl/find/test_saved_views.py": ["SAVED_VIEWS"],
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],

@@ -86,10 +86,10 @@ def test_an_address_that_no_mail_may_have_is_dead_with_its_reason_and_others_are
     bad.refresh_from_db()
     good.refresh_from_db()
     assert (bad.status, good.status) == (DeliveryStatus.DEAD, DeliveryStatus.SENT)
-    assert "no mail address" in bad.error
+    assert "not a mail address" in bad.error
     assert [letter.to for letter in mail.outbox] == [["supplier@example.org"]]
     assert (
-        "no mail address"
+        "not a mail address"
         in page.get(f"/deliveries/?pause={pause_of(two[0]).shown_id}").content.decode()
     )
 

@@ -536,8 +536,8 @@ def test_what_is_asked_again_is_asked_in_the_words_that_were_sent(paused, ana):
     [
         ("zoe", None, 'Nobody named "zoe"'),
         ("nobody", None, "Nobody named"),
-        ("a@b@c", None, "no mail address"),
-        ("x@example.org\nBcc: y@example.org", None, "no mail address"),
+        ("a@b@c", None, "not a mail address"),
+        ("x@example.org\nBcc: y@example.org", None, "not a mail address"),
         ("ben", {"type": "object"}, "asks for something else"),
     ],
 )

@@ -317,5 +317,5 @@ def test_the_admin_says_why_it_cannot_approve_without_the_inputs(
         f"revision_{pause.shown_id}": "1",
     }
     shown = client.post("/admin/runs/pause/", body, follow=True).content.decode()
-    assert "is no answer here" in shown
+    assert "is not an answer here" in shown
     assert pause_of(order).status == "open"

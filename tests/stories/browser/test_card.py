@@ -231,7 +231,7 @@ def test_without_javascript_no_word_is_dropped_without_a_word(stack, open_page, 
     page.locator("[data-revise]").click()
     page.get_by_placeholder("Provide feedback").fill("Shorter, please.")
     page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_role("heading")).to_have_text("Not all that you wrote is sent")
+    expect(page.get_by_role("heading")).to_have_text("Some of what you wrote is not sent")
     expect(page.locator("[data-left]")).to_have_text("Shorter, please.")
     shot(page, "card-left-plain")
     assert decided(stack, second) == {}

@@ -432,7 +432,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     expect(page.locator("#question")).to_be_focused()
     expect(row(page, second)).to_have_class(re.compile("gone"))
     notice = page.locator("[data-pane] [data-notices]")
-    expect(notice).to_contain_text("You approved.")
+    expect(notice).to_contain_text(f"{second['question']} You approved.")
     expect(notice.get_by_role("link", name="Look at it")).to_have_attribute(
         "href", re.compile(second["path"])
     )

@@ -87,6 +87,6 @@ def test_who_has_a_password_connects_the_provider_on_the_way_there_and_back(
     page.wait_for_url(f"{address}/account/elsewhere")
     assert page.get_by_text("From now on this login opens your account.").is_visible()
     page.get_by_role("button", name="Remove Castle").click()
-    assert page.get_by_text("This login opens your account no more.").is_visible()
+    assert page.get_by_text("This login no longer opens your account.").is_visible()
     assert page.get_by_role("link", name="Connect Castle").is_visible()
     assert errors == []

@@ -79,7 +79,7 @@ def test_a_template_is_changed_compared_copied_and_switched_off_on_a_phone(open_
     expect(page.get_by_text("nobody begins new work by it").first).to_be_visible()
     shot(page, "template-390-dark")
     page.get_by_role("link", name="Dry run").click()
-    expect(page.get_by_text("An order would not come through as this is.")).to_be_visible()
+    expect(page.get_by_text("An order would not go through with these settings.")).to_be_visible()
     shot(page, "template-dry-run-390-dark")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.goto("/templates/steps")

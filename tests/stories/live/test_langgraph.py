@@ -381,11 +381,14 @@ def test_a_copy_is_a_thread_of_ones_own_with_the_history_and_no_question(server:
 
 
 NOT_HERE: list[tuple[Any, ...]] = [
+    ("PUT", "/store/items", {}, 422),
+    ("GET", "/store/items", None, 422),
+    ("GET", "/store/items/search", None, 405),
+    ("POST", "/store/nothing", {}, 404),
     ("POST", "/assistants", {}, 404),
     ("POST", "/assistants", {"graph_id": "slow-talk", "context": {"model": "x"}}, 422),
     ("PATCH", "/assistants/slow-talk", {}, 403),
     ("DELETE", f"/assistants/{uuid.UUID(int=5)}", None, 404),
-    ("PUT", "/store/items", {}, 501),
     ("POST", f"/threads/{uuid.UUID(int=5)}/runs/crons", {}, 422),
     ("POST", "/runs/crons/search", {}, 200),
     ("PATCH", "/runs/crons/no-id", {}, 422),
@@ -431,6 +434,10 @@ SCOPES: list[tuple[Any, ...]] = [
     ("answer", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 403),
     ("answer", "POST", f"/threads/{uuid.UUID(int=5)}/copy", {}, 403),
     ("nobody", "GET", f"/threads/{uuid.UUID(int=5)}/stream", None, 401),
+    ("nobody", "POST", "/store/namespaces", {}, 401),
+    ("answer", "POST", "/store/namespaces", {}, 403),
+    ("read", "PUT", "/store/items", {}, 403),
+    ("read", "POST", "/store/namespaces", {}, 200),
     ("ask", "POST", "/threads", {}, 200),
     ("ask", "DELETE", f"/threads/{uuid.UUID(int=5)}", None, 403),
     ("answer", "POST", "/threads", {}, 403),
@@ -464,6 +471,20 @@ def test_what_is_not_here_says_so(server: SlowStack):
         assert (refused.status_code, refused.headers["vary"]) == (401, "Origin")
         elsewhere = {"Origin": "https://evil.example", "x-api-key": str(TOKENS["ana"])}
         assert http.post("/threads", headers=elsewhere, json={}).status_code == 403
+
+
+async def test_the_store_keeps_what_its_account_put_also_of_many_puts_at_once(ana, ben):
+    space = ["memories", uuid.uuid4().hex]
+    puts = (ana.store.put_item(space, "same", {"n": number}) for number in range(6))
+    assert await asyncio.gather(*puts) == [None] * 6
+    item = await ana.store.get_item(space, "same", refresh_ttl=False)
+    assert (await ana.store.search_items(space[:1]))["items"] == [item]
+    assert (await ana.store.list_namespaces(suffix=space[1:]))["namespaces"] == [space]
+    assert await ben.store.get_item(space, "same") is None
+    assert (await ben.store.search_items(space))["items"] == []
+    assert await ana.store.delete_item(space, "same") is None
+    assert await ana.store.get_item(space, "same") is None
+    assert (await ana.http.get("/info"))["flags"]["store"] is True
 
 
 async def test_of_two_answers_at_once_one_is_taken(ana):

@@ -41,6 +41,13 @@ def test_the_package_starts_answers_and_reads_over_every_wire(server: SlowStack,
         "found": [True],
         "steps": True,
     }
+    assert told["store"] == {
+        "name": "Rome",
+        "dated": True,
+        "found": ["city"],
+        "namespaces": [["javascript"]],
+        "left": None,
+    }
     by_events = {
         "question": "Which city?",
         "said": "Oslo it is.",

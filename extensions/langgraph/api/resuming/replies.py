@@ -219,8 +219,8 @@ def _unfit(pause: Pause) -> AnswerInvalid:
     return AnswerInvalid(
         {
             "resume": [
-                f"This is no answer here. Send {{'decision': …}} with one of {answers}; what else "
-                "fits says the interrupt's response_schema."
+                f"This is not an answer here. Send {{'decision': …}} with one of {answers}; what "
+                "else fits says the interrupt's response_schema."
             ]
         },
         code="unknown_answer",

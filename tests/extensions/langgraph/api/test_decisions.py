@@ -368,7 +368,7 @@ def test_a_word_on_the_whole_question_is_on_each_call_but_never_yes_to_high_risk
     ids = [f"c{number}" for number in range(count)]
     for word in (True, "APPROVE"):
         if count > 1 and risk == "high":
-            with pytest.raises(AnswerInvalid, match="no answer here"):
+            with pytest.raises(AnswerInvalid, match="not an answer here"):
                 ours(pause, word)
         else:
             assert [ours(pause, word)[name][0] for name in ids] == ["made"] * count

@@ -185,7 +185,7 @@ def test_only_who_answers_or_asked_for_it_shows_it_to_colleagues_alone(ruled, an
     person("far")
     refused = said(ana, pause, "And you?", ask=["far"])
     assert refused.status_code == 422
-    assert "nobody of your teams" in refused.json()["detail"]
+    assert "not in any of your teams" in refused.json()["detail"]
     assert not Comment.objects.exists()
     assert not Mention.objects.exists()
 

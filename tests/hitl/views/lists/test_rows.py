@@ -208,7 +208,7 @@ def test_what_was_not_answered_with_others_can_be_chosen_again(make_order, ruled
     chosen = [f"{pause.shown_id}:1" for pause in (first, high)]
     text = page.post("/several", {"pause": chosen, "action": "approve"}).content.decode()
     assert "1 of 2 answered" in text
-    assert "Look at the other again" in " ".join(text.split())
+    assert "Look at the other one again" in " ".join(text.split())
     assert f'name="pause" value="{high.shown_id}"' in text
     assert f'name="pause" value="{first.shown_id}"' not in text
 

@@ -412,7 +412,7 @@ def test_many_child_runs_are_counted_chosen_and_paged(page, crew, monkeypatch):
     assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(live))) == list(names[3:])
     done = text(page.get(f"{url(order)}?children=done"))
     assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(done))) == list("cde")
-    assert "No child run stands so" in text(page.get(f"{url(order)}?children=work"))
+    assert "No child run has this status" in text(page.get(f"{url(order)}?children=work"))
     odd = text(page.get(f"{url(order)}?children=odd&child=&live"))
     assert re.findall(r'<div class="what"><b>(\w)</b>', join(listed(odd))) == list(names[:3])
     assert page.get(f"{url(order)}?child=nonsense").status_code == 404
