@@ -305,7 +305,7 @@ def test_a_fork_takes_an_edited_state_and_tells_who_edited_what(ended, desk):
 def test_what_cannot_be_taken_is_told_on_the_form_and_nothing_typed_is_lost(ended, desk, subtests):
     before = rows()
     for state, words in [
-        ("{ broken", "No JSON"),
+        ("{ broken", "Not JSON"),
         ("[1]", "begins with {"),
         ('{"a": NaN}', "NaN"),
         ('{"a": ' + "9" * 5_000 + "}", "cannot be kept"),

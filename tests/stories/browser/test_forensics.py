@@ -84,7 +84,7 @@ def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees
     editor.fill("{ broken")
     page.get_by_label("Reason").fill("UP007 was never wanted")
     page.get_by_role("button", name="Fork").click()
-    expect(page.get_by_role("alert")).to_contain_text("No JSON")
+    expect(page.get_by_role("alert")).to_contain_text("Not JSON")
     expect(page.get_by_label("State", exact=True)).to_have_value("{ broken")
     expect(page.get_by_label("Reason")).to_have_value("UP007 was never wanted")
     shot(page, "forensics-fork-refused")
