@@ -4,6 +4,7 @@ taken.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import re
@@ -92,6 +93,15 @@ def test_stages_child_runs_and_a_graph_ask_several_at_once(printed, settings):
     assert run.state["answers"] == ["brand: True", "legal: True"]
 
 
+@pytest.fixture
+def own_loop() -> Iterator[None]:
+    """The event loop that `run_sync` takes in this thread; one that it made would stay open."""
+    with asyncio.Runner() as runner:
+        runner.get_loop()
+        yield
+
+
+@pytest.mark.usefixtures("own_loop")
 def test_an_agent_of_pydantic_ai_makes_what_people_approved_once(printed, monkeypatch):
     page = printed("docs/how-to/pydantic-ai.md")
     page.test_less_is_paid_where_a_person_says_so(monkeypatch)
