@@ -18,21 +18,34 @@ import pytest
 from django.contrib.auth.models import Permission
 from langgraph.types import Command
 
+from extensions.langgraph.graphs import named
 from hitl.testing import play, survives_every_crash
 from runs.agents.model.scripted import Wanted
-from runs.workflows import Done, Go, StepFailed, step, use, workflow
+from runs.agents.tools import registry as tools
+from runs.workflows import Done, Go, StepFailed, registry, step, use, workflow
 from tests.conftest import drive, fresh, pause_of
 from tests.documents.blocks import blocks
 
 pytestmark = pytest.mark.one_database
 PAGE = "docs/how-to/bulk-bodies.md"
 Printed = Callable[..., ModuleType]
+REGISTRIES = {
+    registry: ("_STEPS", "_LATEST", "_TRAITS"),
+    tools: ("_TOOLS",),
+    named: ("_REGISTERED",),
+}
+"""Where a module registers its steps, tools and graphs."""
 
 
 @pytest.fixture
 def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Printed]:
-    """The Python of a page as a module; with `only` one block, or `before` them what they need."""
+    """The Python of a page as a module; with `only` one block, or `before` them what they need.
+    What it registers is gone behind the test.
+    """
     made: list[str] = []
+    for module_of, names in REGISTRIES.items():
+        for name in names:
+            monkeypatch.setattr(module_of, name, dict(getattr(module_of, name)))
 
     def module(page: str, *, only: int | None = None, before: str = "") -> ModuleType:
         found = [block.text for block in blocks(page) if block.language == "python"]

@@ -159,7 +159,7 @@ def test_the_state_is_searched_by_a_get(ended, desk):
     url = page_of("checkpoints_checkpoint", after(ended, "planning").pk)
     found = desk.get(url, {"find": "drafts"}).text
     assert "<mark>drafts</mark>" in found and "1 found" in found
-    assert "Nothing holds" in desk.get(url, {"find": "<nowhere>"}).text
+    assert "Nothing contains" in desk.get(url, {"find": "<nowhere>"}).text
     assert "There is nothing at this path" in desk.get(url, {"at": "/no/where"}).text
     assert desk.get(url, {"at": "/drafts", "start": "²"}).status_code == 200
 
