@@ -63,8 +63,8 @@ def _patient(schema_editor: Any, unfinished: str = "") -> Iterator[None]:
             cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
 
 
-class AddUniqueBeside(NotInTransactionMixin, AddConstraint):
-    """A unique rule with a condition, which is an index: it is built while rows are written."""
+class _ConstraintBeside(NotInTransactionMixin, AddConstraint):
+    """On SQLite as Django adds it; on PostgreSQL beside writers."""
 
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -75,32 +75,31 @@ class AddUniqueBeside(NotInTransactionMixin, AddConstraint):
         if schema_editor.connection.vendor != "postgresql":
             return super().database_forwards(app_label, schema_editor, from_state, to_state)
         self._ensure_not_in_transaction(schema_editor)
-        head, index, rest = str(self.constraint.create_sql(model, schema_editor)).partition(
-            "CREATE UNIQUE INDEX "
-        )
+        self._add(schema_editor, model, str(self.constraint.create_sql(model, schema_editor)))
+
+    def _add(self, schema_editor: Any, model: Any, statement: str) -> None:
+        raise NotImplementedError
+
+
+class AddUniqueBeside(_ConstraintBeside):
+    """A unique rule with a condition, which is an index: it is built while rows are written."""
+
+    def _add(self, schema_editor: Any, model: Any, statement: str) -> None:
+        head, index, rest = statement.partition("CREATE UNIQUE INDEX ")
         if head or not index:
             raise TypeError(f"{self.constraint.name} has no condition, so it is no index alone.")
         with _patient(schema_editor, self.constraint.name):
             schema_editor.execute(f"{index}CONCURRENTLY {rest}", params=None)
 
 
-class AddCheckBeside(NotInTransactionMixin, AddConstraint):
+class AddCheckBeside(_ConstraintBeside):
     """A check that holds for new rows at once, while old rows are checked beside other writers.
 
     Processes of the old version must keep to the check already: nobody tells them what they may no
     longer write.
     """
 
-    def database_forwards(
-        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
-    ) -> None:
-        model = to_state.apps.get_model(app_label, self.model_name)
-        if not self.allow_migrate_model(schema_editor.connection.alias, model):
-            return
-        if schema_editor.connection.vendor != "postgresql":
-            return super().database_forwards(app_label, schema_editor, from_state, to_state)
-        self._ensure_not_in_transaction(schema_editor)
-        statement = str(self.constraint.create_sql(model, schema_editor))
+    def _add(self, schema_editor: Any, model: Any, statement: str) -> None:
         table = schema_editor.quote_name(model._meta.db_table)
         name = schema_editor.quote_name(self.constraint.name)
         for text in (
