@@ -5,55 +5,25 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph_sdk.client import SyncLangGraphClient
 from langgraph_sdk.errors import APIStatusError
 
-from checkpoints.database.people import User
 from checkpoints.security import key_rotation
-from extensions.langgraph.api import server
-from extensions.langgraph.api.calls import Reply
 from extensions.langgraph.api.storing import entries, namespaces
-from extensions.langgraph.api.streaming.frames import as_json
-from hitl.http.authentication import Caller
-from hitl.http.refusals import exception_handler
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphItem
 from runs import limits
 from tests.databases.encryption_keys import NEW, OLD, dump, keys
+from tests.doors.langgraph import sdk_of
 
 pytestmark = pytest.mark.django_db
 
 
-def client_of(person: User, scope: str = "write") -> SyncLangGraphClient:
-    """The released client as a token of this person's, in the transaction of the test."""
-    caller = Caller(user=person, scope=scope)
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        try:
-            route, names = server.route_of(request.method, request.url.path)
-            head = {"query_string": request.url.query, "headers": []}
-            done = server._act(route, caller, server._call(head, caller, names, request.content))
-        except StreamRefused as refused:
-            return httpx.Response(refused.status, json={"detail": refused.detail})
-        except Exception as error:
-            problem = exception_handler(error, {})
-            if problem is None:
-                raise
-            return httpx.Response(problem.status_code, text=as_json(problem.data))
-        assert isinstance(done, Reply), "a stream"
-        return httpx.Response(done.status, text="" if done.status == 204 else as_json(done.data))
-
-    transport = httpx.MockTransport(handle)
-    return SyncLangGraphClient(httpx.Client(transport=transport, base_url="http://here"))
-
-
 @pytest.fixture
 def store(ana):
-    return client_of(ana).store
+    return sdk_of(ana).store
 
 
 def found(store: Any, prefix: list[str], **wishes: Any) -> list[str]:
@@ -161,7 +131,7 @@ def test_every_value_fits_itself(value):
 def test_nobody_else_has_ones_items(store, ana, ben, admin_user):
     store.put_item(["n"], "k", {"of": "ana"})
     for other in (ben, admin_user):
-        theirs = client_of(other).store
+        theirs = sdk_of(other).store
         assert theirs.get_item(["n"], "k") is None
         assert theirs.search_items([])["items"] == []
         assert theirs.list_namespaces()["namespaces"] == []
@@ -175,17 +145,17 @@ def test_nobody_else_has_ones_items(store, ana, ben, admin_user):
 def test_each_scope_of_a_token_does_what_it_is_for(store, ana):
     store.put_item(["n"], "k", {})
     for scope in ("read", "ask"):
-        reader = client_of(ana, scope).store
+        reader = sdk_of(ana, scope).store
         assert reader.get_item(["n"], "k")["key"] == "k"
         assert (found(reader, []), reader.list_namespaces()["namespaces"]) == (["k"], [["n"]])
     for scope in ("read", "answer"):
-        other = client_of(ana, scope).store
+        other = sdk_of(ana, scope).store
         assert refused(other.put_item, ["n"], "k", {"x": 1})[0] == 403
         assert refused(other.delete_item, ["n"], "k")[0] == 403
     for act in (lambda: other.get_item(["n"], "k"), lambda: other.search_items([])):
         assert refused(act)[0] == 403
     assert refused(other.list_namespaces)[0] == 403
-    program = client_of(ana, "ask").store
+    program = sdk_of(ana, "ask").store
     program.put_item(["n"], "k", {"x": 1})
     program.delete_item(["n"], "k")
     assert not LangGraphItem.objects.exists()
@@ -253,7 +223,7 @@ def test_an_account_keeps_so_much_and_what_is_there_can_still_be_changed(store, 
     settings.WAYSTATION_STORE_BYTES = 110
     assert refused(store.put_item, ["n"], "b", {"text": "z" * 50})[0] == 422
     assert store.get_item(["n"], "b")["value"] == {"text": "y" * 40}
-    client_of(ben).store.put_item(["n"], "c", {})
+    sdk_of(ben).store.put_item(["n"], "c", {})
     store.delete_item(["n"], "a")
     store.put_item(["n"], "c", {})
     assert sorted(found(store, [])) == ["b", "c"]
