@@ -135,7 +135,7 @@ function fit() {
   if (isOn()) { if (row && !open) show(row); return; }
   if (!open) return;
   if (isSending()) { setTimeout(fit, QUICK); return; }
-  const wasInside = pane.contains(document.activeElement);
+  const active = document.activeElement, wasInside = active === document.body || pane.contains(active); // the browser may have taken it from what is hidden already
   follow.leave();
   place.replaceChildren(...nothing);
   pane.removeAttribute("aria-busy");
