@@ -202,14 +202,14 @@ def review_context(pause_id: uuid.UUID, by: Actor) -> AnyReviewContext:
     if pause is not None:
         return suspending.context_of(pause, by, takes_part=True)
     try:
-        pause = find_pause(Pause.objects.answerable(), pause_id, by=by)
+        pause = _find_as_observer(Pause.objects.answerable(), pause_id, by)
     except NotFound:
         if (stop := _stop_for_operator(pause_id, by)) is not None:
             return suspending.StopContext(stop, by)
         # the people whom the rules ask from the deadline on are asked now
         if not outcomes.meet(Pause.objects.filter(pk=pause_id)):
             raise
-        pause = find_pause(Pause.objects.answerable(), pause_id, by=by)
+        pause = _find_as_observer(Pause.objects.answerable(), pause_id, by)
     return suspending.context_of(pause, by)
 
 
