@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from django.templatetags.static import static
 
@@ -210,9 +209,9 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-globals().update(host.shared(REDIS_URL, INSTALLED_APPS))
+globals().update(host.shared(REDIS_URL))
 CELERY_BROKER_URL: str
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]]
+CELERY_BEAT_SCHEDULE = host.beat(INSTALLED_APPS)
 globals().update(of_identity(https=HTTPS, secret=env.text("WAYSTATION_OIDC_CLIENT_SECRET").strip()))
 WAYSTATION_PASSWORD_RESETS = "project.identity.passwords.PasswordResets"  # noqa: S105  # a class
 WAYSTATION_SECOND_FACTORS = "project.identity.second_factors.SecondFactors"

@@ -104,7 +104,8 @@ def complete(settings: dict[str, Any]) -> None:
     if database["ENGINE"].endswith(".sqlite3"):
         database["OPTIONS"] = {**addresses.SQLITE, **database.get("OPTIONS", {})}
     others = {
-        **shared(redis, extensions),
+        **shared(redis),
+        "CELERY_BEAT_SCHEDULE": beat(extensions),
         "ASGI_APPLICATION": "hitl.host.asgi.application",
         "LOGIN_URL": "login",
         "LOGIN_REDIRECT_URL": "hitl:inbox",
@@ -130,17 +131,26 @@ def merged(own: Sequence[str]) -> list[str]:
     return found
 
 
-def shared(redis: str, extensions: Collection[str]) -> dict[str, Any]:
-    """What the shipped project and others set alike.
+def beat(apps: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What Celery's beat sends, by INSTALLED_APPS."""
+    sent = {
+        "rounds": ("runs.tasks.order_rounds", WAYSTATION_SWEEP_SECONDS),
+        "anchor-ledgers": ("hitl.tasks.anchor_ledgers", 300.0),
+    }
+    if WAYSTATION_REPLY_MAILBOX is not None and "extensions.mail_replies" in apps:
+        sent["read-mailbox"] = ("extensions.mail_replies.tasks.read_mailbox", 30.0)
+    return {
+        name: {"task": task, "schedule": steady.Every(seconds)}
+        for name, (task, seconds) in sent.items()
+    }
 
-    Args:
-        redis: its URL; "" for one process.
-        extensions: names as in INSTALLED_APPS.
-    """
+
+def shared(redis: str) -> dict[str, Any]:
+    """What the shipped project and others set alike; `redis` is its URL, "" for one process."""
     return {
         **_AXES,
         **_LANGUAGES,
-        **_celery(redis, extensions),
+        **_celery(redis),
         "SERIALIZATION_MODULES": {
             "json": "checkpoints.text.exact_json",
             "jsonl": "checkpoints.text.exact_jsonl",
@@ -242,19 +252,7 @@ def _layer(redis: str) -> dict[str, Any]:
     }
 
 
-def _celery(redis: str, extensions: Collection[str]) -> dict[str, Any]:
-    beat = {
-        "rounds": {
-            "task": "runs.tasks.order_rounds",
-            "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
-        },
-        "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
-    }
-    if WAYSTATION_REPLY_MAILBOX is not None and "extensions.mail_replies" in extensions:
-        beat["read-mailbox"] = {
-            "task": "extensions.mail_replies.tasks.read_mailbox",
-            "schedule": steady.Every(30.0),
-        }
+def _celery(redis: str) -> dict[str, Any]:
     return {
         "CELERY_BROKER_URL": redis or "memory://localhost/",
         "CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP": True,
@@ -297,5 +295,4 @@ def _celery(redis: str, extensions: Collection[str]) -> dict[str, Any]:
             "runs.turn_tasks.*": {"queue": "control"},
             "hitl.tasks.*": {"queue": "control"},
         },
-        "CELERY_BEAT_SCHEDULE": beat,
     }
