@@ -1,6 +1,5 @@
-"""Send the content security policy with every answer. For pages of the admin also: refuse an
-address with a NUL in it, which no column can hold, and give the policy the two allowances that the
-admin's theme needs.
+"""For pages of the admin: refuse an address with a NUL in it, which no column can hold, and give
+the content security policy the two allowances that the admin's theme needs.
 
 The theme, Unfold, runs its pages with Alpine. Alpine makes functions from the text of attributes,
 and both write styles into the page. Scripts come from this server's files all the same: an inline
@@ -11,32 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from csp.constants import HEADER, UNSAFE_EVAL, UNSAFE_INLINE
-from csp.middleware import CSPMiddleware
-from csp.utils import build_policy
+from csp.constants import UNSAFE_EVAL, UNSAFE_INLINE
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 
 ALLOWANCES = {"script-src": [UNSAFE_EVAL], "style-src": [UNSAFE_INLINE]}
-
-
-class ContentPolicy(CSPMiddleware):
-    """django-csp's middleware, except that the settings' policy is written once: django-csp writes
-    it anew for each answer.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        super().__init__(get_response)
-        self._usual = build_policy()
-
-    def process_response(
-        self, request: HttpRequest, response: HttpResponseBase
-    ) -> HttpResponseBase:
-        if any(name.startswith("_csp") for name in (*vars(response), *vars(request))):
-            return super().process_response(request, response)
-        response.headers.setdefault(HEADER, self._usual)
-        return response
 
 
 def middleware(

@@ -10,17 +10,14 @@ import os
 import sys
 from pathlib import Path
 
-from csp.constants import NONE, SELF
 from django.templatetags.static import static
-from kombu import Exchange, Queue
 
 from checkpoints.database import addresses
+from hitl.host import settings as host
+from hitl.host.telemetry import errors, log_lines, tracing
 from hitl.http import rest
-from hitl.openapi import enums
 from hitl.rendering import places
-from project import steady
 from project.identity.options import options as of_identity
-from project.telemetry import errors, log_lines, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
 from runs.defaults import (
@@ -28,11 +25,8 @@ from runs.defaults import (
     WAYSTATION_COMMIT,
     WAYSTATION_IMPORT_BYTES,
     WAYSTATION_LEASE_SECONDS,
-    WAYSTATION_LOGIN_FAILURES,
     WAYSTATION_ORDER_BYTES,
     WAYSTATION_OUTBOUND_SECONDS,
-    WAYSTATION_REPLY_MAILBOX,
-    WAYSTATION_SWEEP_SECONDS,
 )  # fmt: skip
 
 WAYSTATION_UMASK = env.umask("WAYSTATION_UMASK", "077")
@@ -139,11 +133,11 @@ MIDDLEWARE = [
     "hitl.http.tracing.middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "project.admin_policy.ContentPolicy",
+    "hitl.host.policy.ContentPolicy",
     "hitl.views.probes.middleware",
     "hitl.http.languages.middleware",
     "project.admin_policy.middleware",
-    "project.unavailable.Unavailable",
+    "hitl.host.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -159,23 +153,7 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
-TEMPLATES = [
-    {
-        "BACKEND": "hitl.rendering.templating.SendableTemplates",
-        "NAME": "django",  # libraries ask for this name; the default would be the module's
-        "DIRS": [places.TEMPLATES],
-        "APP_DIRS": True,
-        "OPTIONS": {
-            "context_processors": [
-                "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
-                "hitl.views.common.navigation",
-            ],
-            "builtins": ["hitl.templatetags.hitl"],
-        },
-    }
-]
+TEMPLATES = [host.TEMPLATES]
 
 WAYSTATION_LOCK_SECONDS = env.number("WAYSTATION_LOCK_SECONDS", 10)
 """How long a web server or worker waits for a row that another session of PostgreSQL's holds; 0 is
@@ -222,11 +200,6 @@ WAYSTATION_PRIVATE = [
 them.
 """
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-SERIALIZATION_MODULES = {
-    "json": "checkpoints.text.exact_json",
-    "jsonl": "checkpoints.text.exact_jsonl",
-}
-"""`dumpdata` and `loaddata` keep every microsecond."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -236,26 +209,15 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
-    "hitl.http.logins.Backend",
-]
-AXES_HANDLER = "hitl.http.logins.Handler"
-AXES_FAILURE_LIMIT = WAYSTATION_LOGIN_FAILURES
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # `Handler` counts two more ways
-AXES_COOLOFF_TIME = "hitl.http.logins.waits"
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_CLIENT_IP_CALLABLE = "hitl.http.clients.address_of"
-AXES_LOCKOUT_CALLABLE = "hitl.http.logins.locked_out"
-AXES_ENABLE_ADMIN = False
-AXES_VERBOSE = False
+globals().update(host.shared(REDIS_URL))
+CELERY_BROKER_URL: str
+CELERY_BEAT_SCHEDULE = host.beat(INSTALLED_APPS)
 globals().update(of_identity(https=HTTPS, secret=env.text("WAYSTATION_OIDC_CLIENT_SECRET").strip()))
 WAYSTATION_PASSWORD_RESETS = "project.identity.passwords.PasswordResets"  # noqa: S105  # a class
 WAYSTATION_SECOND_FACTORS = "project.identity.second_factors.SecondFactors"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "hitl:inbox"
 LOGOUT_REDIRECT_URL = "login"
-SESSION_ENGINE = "hitl.http.session_store"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
@@ -267,19 +229,6 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 domain knows whether that holds, and sets it in front of this server.
 """
 X_FRAME_OPTIONS = "DENY"
-CONTENT_SECURITY_POLICY = {
-    "DIRECTIVES": {
-        "default-src": [SELF],
-        "img-src": [SELF, "data:"],
-        "style-src": [SELF],
-        "script-src": [SELF],
-        "object-src": [NONE],
-        "base-uri": [NONE],
-        "form-action": [SELF],
-        "frame-ancestors": [NONE],
-    },
-}
-
 globals().update(env.mail(env.text("EMAIL_URL") or f"file://{WAYSTATION_DATA / 'mail'}"))
 WAYSTATION_PRIVATE += [Path(folder) for folder in [globals().get("EMAIL_FILE_PATH")] if folder]
 EMAIL_TIMEOUT = WAYSTATION_OUTBOUND_SECONDS
@@ -287,14 +236,9 @@ DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 
 LANGUAGE_CODE = "en"
 """The language of everything but pages and mails; see `hitl.http.languages`."""
-LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LOCALE_PATHS = [places.LOCALE]
 """Named here, so that our translation of a text wins over Django's and its admin's."""
-LANGUAGE_COOKIE_AGE = 31_536_000
-LANGUAGE_COOKIE_HTTPONLY = True
-LANGUAGE_COOKIE_SAMESITE = "Lax"
 LANGUAGE_COOKIE_SECURE = HTTPS
-FORMAT_MODULE_PATH = "hitl.formats"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "static/"
@@ -318,117 +262,7 @@ STORAGES = {
     },
 }
 
-CACHES = {
-    "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
-        "KEY_PREFIX": "waystation",
-        "OPTIONS": {
-            "pool_class": "project.redis.cache.SharedPool",
-            "socket_timeout": 0.5,
-            "socket_connect_timeout": 0.5,
-        },
-    }
-    if REDIS_URL
-    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
-}
-"""Shared by all processes, for counting requests; the embedded default is one process.
-
-A cache that is lost takes nothing else with it.
-"""
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "project.redis.layer.RedisLayer",
-        "CONFIG": {"host": {"address": REDIS_URL, **env.redis_alive(REDIS_URL)}},
-    }
-    if REDIS_URL
-    else {"BACKEND": "project.local_layer.LocalChannelLayer"}
-}
-
-CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
-CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # a broker that hangs may hold a sender for seconds, not minutes; leases see to redelivery
-    {
-        "socket_timeout": 1,
-        "socket_connect_timeout": 1,
-        "health_check_interval": 5,
-        **env.redis_alive(REDIS_URL),
-    }
-    if REDIS_URL
-    else {"polling_interval": 0.05}
-)
-CELERY_TASK_PUBLISH_RETRY = False
-CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_SERIALIZER = "json"
-CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# tasks per connection; without this Celery opens one for each task, at the cost of several commits
-CELERY_DB_REUSE_MAX = 1000
-CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
-"""Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
-CELERY_TASK_DEFAULT_QUEUE = "steps"
-CELERY_TASK_QUEUES = [
-    Queue(name, Exchange(name), routing_key=name)
-    for name in ("control", "steps", "agents", "outbound")
-]
-"""`control` is for the sweep, `outbound` for messages to people and systems. A template's step
-names `steps` or `agents`, which is for steps that take minutes.
-"""
-CELERY_TASK_ROUTES = {
-    "extensions.mail_replies.tasks.read_mailbox": {"queue": "outbound"},
-    "hitl.tasks.deliver": {"queue": "outbound"},
-    "runs.tasks.order_rounds": {"queue": "control"},
-    "runs.tasks.sweep": {"queue": "control"},
-    "runs.turn_tasks.*": {"queue": "control"},
-    "hitl.tasks.*": {"queue": "control"},
-}
-CELERY_BEAT_SCHEDULE = {
-    "rounds": {
-        "task": "runs.tasks.order_rounds",
-        "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
-    },
-    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
-}
-if WAYSTATION_REPLY_MAILBOX is not None and "mail_replies" in WAYSTATION_EXTENSIONS:
-    CELERY_BEAT_SCHEDULE["read-mailbox"] = {
-        "task": "extensions.mail_replies.tasks.read_mailbox",
-        "schedule": steady.Every(30.0),
-    }
-
 REST_FRAMEWORK = {**rest.FRAMEWORK, "NUM_PROXIES": NUM_PROXIES}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Waystation",
-    "VERSION": "1",
-    "OAS_VERSION": "3.1.0",
-    "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC "
-    "9457 problem "
-    "details with a stable `code`. "
-    "Each response has `X-Trace-Id`: the run's id where the request is about a run.",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
-    "PARSER_WHITELIST": [
-        "hitl.http.incoming.JsonParser",
-        "hitl.api.threads.export.DocumentParser",
-        "rest_framework.parsers.MultiPartParser",
-    ],
-    "ENUM_NAME_OVERRIDES": enums.NAMES,
-    "ENFORCE_NON_BLANK_FIELDS": True,
-    "COMPONENT_SPLIT_PATCH": False,  # the serializer itself says which fields a PATCH needs
-    "LICENSE": {"name": "MIT", "identifier": "MIT"},
-    "SERVERS": [{"url": "/"}],
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "hitl.openapi.streams.with_streams",
-        "hitl.openapi.document.with_tags",
-    ],
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-}
 UNFOLD = {
     "SITE_TITLE": "Waystation",
     "SITE_HEADER": "Waystation",

@@ -1,45 +1,14 @@
-from csp.constants import UNSAFE_INLINE
-from csp.decorators import csp_update
 from django.contrib import admin
 from django.urls import include, path
-from django.views.generic import RedirectView, TemplateView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from hitl.http import languages
-from hitl.views import probes
+from hitl.host import urls
 from project.identity.login import of_admin
 
 admin.autodiscover()  # in `project.desk`'s place
-# Swagger UI writes its styles into the page
-reference = csp_update({"style-src": [UNSAFE_INLINE]})(
-    SpectacularSwaggerSplitView.as_view(
-        url_name="schema", permission_classes=[], http_method_names=["get", "head"]
-    )
-)
-# with it a phone keeps the inbox as an app; nothing of it works without the server
-manifest = TemplateView.as_view(
-    template_name="manifest.webmanifest",
-    content_type="application/manifest+json",
-    http_method_names=["get", "head", "options"],
-)
-
 urlpatterns = [
-    # each is looked at in turn, so what programs ask for stands before a hundred pages
-    path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
-    path("api/v1/", include("runs.urls")),
-    path("api/v1/", include("hitl.api.urls")),
-    path("", include("hitl.urls")),
-    path("language", languages.change, name="set_language"),
-    path("words.js", languages.words, name="words"),
+    *urls.shared,
     path("", include("project.identity.urls")),
     path("admin/login/", of_admin),
     path("admin/", admin.site.urls),
-    path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # a second set
-    path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
-    path("api/reference/", reference, name="reference"),
-    path("livez", probes.livez, name="livez"),
-    path("readyz", probes.readyz, name="readyz"),
-    path("manifest.webmanifest", manifest, name="manifest"),
-    path("metrics", probes.scrape, name="metrics"),
 ]
-handler500 = "project.unavailable.server_error"
+handler500 = "hitl.host.unavailable.server_error"

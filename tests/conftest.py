@@ -30,8 +30,8 @@ from checkpoints import store
 from checkpoints.database import clock, older_database
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import redaction
+from hitl.host.broker import MemoryChannel
 from hitl.models import ApiToken
-from project.broker import MemoryChannel
 from runs import services as runs
 from runs.agents import model
 from runs.engine.advance import advance

@@ -40,7 +40,7 @@ class Return(BaseModel):
 
 
 class Parcel(BaseModel):
-    """What the event of the post brings."""
+    """What the event of the warehouse brings."""
 
     complete: bool = Field(title="Is all of it there?")
 
@@ -64,7 +64,7 @@ def agree(state: State, context: Context) -> Outcome:
 
 @step("return.parcel", asks=True)
 def parcel(state: State, context: Context) -> Outcome:
-    """Wait until the post tells that the parcel came; nothing is held meanwhile."""
+    """Wait until the warehouse, or its scanner, tells that the parcel came; nothing is held."""
     return wait_for_event(
         "parcel_came",
         to="pay",
@@ -112,7 +112,7 @@ parcel_return = workflow(
             question="Take order {order_number} back?",
             review=Review(reviewers={"groups": ["support"]}),
         ),
-        parcel,
+        use(parcel, review=Review(reviewers={"groups": ["warehouse"]})),
         use(pay, retry={"attempts": 5, "errors": ["OSError"]}),
         close,
     ],

@@ -18,7 +18,7 @@ class McpConfig(extension.Extension):
     words = WORDS
 
     def doors(self) -> Iterable[extension.Door]:
-        from project.doors import when_asked  # here: it needs the models
+        from hitl.host.doors import when_asked  # here: it needs the models
 
         if settings.WAYSTATION_MCP:
             serve = when_asked(

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from hitl.api.inbound import BySource
-from hitl.decisions import services
+from hitl.decisions import services, visibility
 from hitl.http import tracing
 from hitl.models import Via, Wait
 from hitl.wait_gate import primitives, questions, resume, waits
@@ -199,7 +199,9 @@ class WorkflowOut(serializers.Serializer[Any]):
     pause_state = serializers.CharField(
         allow_null=True, help_text="open, answered, cancelled or expired"
     )
-    state = serializers.DictField(help_text="With the answer merged into it, once there is one.")
+    state = serializers.DictField(
+        help_text="With the answer merged in, once there is one; {} for who takes no part."
+    )
     answer = AnswerGiven(allow_null=True)
     error = serializers.CharField(allow_null=True)
     failure_code = serializers.CharField(allow_null=True)
@@ -260,15 +262,16 @@ WORDS = (
 )
 
 
-def told(ingested: Ingested) -> Response:
-    """What became of an event; 202 where it waits for its question."""
+def told(ingested: Ingested, request: Request) -> Response:
+    """What became of an event, told to who sent it; 202 where it waits for its question."""
     kept = (
         None
         if ingested.kept is None
         else {"id": ingested.kept.shown_id, "expires_at": ingested.kept.expires_at}
     )
+    observed = visibility.is_observer(ingested.run.thread, by=user_of(request))
     body = {
-        **primitives.document(primitives.standing(ingested.run, ingested.wait)),
+        **primitives.document(primitives.standing(ingested.run, ingested.wait), observed=observed),
         "duplicate": ingested.duplicate,
         "kept": kept,
     }
@@ -345,7 +348,8 @@ class WorkflowResume(APIView):
         ],
     )
     def post(self, request: Request, run_id: str) -> Response:
-        return told(resume.ingest(event_in(request, run_id), by=user_of(request), via=Via.REST))
+        ingested = resume.ingest(event_in(request, run_id), by=user_of(request), via=Via.REST)
+        return told(ingested, request)
 
 
 class WorkflowContinue(APIView):
@@ -369,8 +373,8 @@ class WorkflowContinue(APIView):
         event, user = event_in(request, run_id), user_of(request)
         if event.payload is None and not event.input_type:
             run, wait = resume.go_on(run_id, by=user)
-            return told(Ingested(run=run, wait=wait))
-        return told(resume.ingest_and_go_on(event, by=user, via=Via.REST))
+            return told(Ingested(run=run, wait=wait), request)
+        return told(resume.ingest_and_go_on(event, by=user, via=Via.REST), request)
 
 
 class ReportedIn(serializers.Serializer[Any]):
@@ -491,4 +495,5 @@ class Inbound(APIView):
         ),
     )
     def post(self, request: Request, source: str) -> Response:
-        return told(resume.ingest(event_in(request), by=user_of(request), via=Via.WEBHOOK))
+        ingested = resume.ingest(event_in(request), by=user_of(request), via=Via.WEBHOOK)
+        return told(ingested, request)

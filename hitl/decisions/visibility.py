@@ -169,6 +169,13 @@ def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
     )
 
 
+def threads_shown_to(by: User) -> models.QuerySet[Thread]:
+    """The threads of whose own questions a person sees one without taking part."""
+    if not _may(by):
+        return Thread.objects.none()
+    return Thread.objects.filter(pk__in=_shown_to(by).values("run__thread"))
+
+
 def _shown_to(by: User) -> PauseQuerySet:
     """The questions that a person sees without taking part: was asked, or asked about."""
     about = Mention.objects.filter(person=by, asked=True, comment__withdrawn_at=None)
@@ -270,6 +277,14 @@ def find_run_to_suspend(run_id: uuid.UUID, *, by: User) -> Run:
         run = Run.objects.shown().filter(pk=run_id).first()
         if run is None or not may_suspend(run, by=by):
             raise NotFound("There is no such run.")
+    return run
+
+
+def look_at_run(run_id: uuid.UUID, *, by: User) -> Run:
+    """A run that this person may see, or is asked on; raises NotFound."""
+    run = Run.objects.shown().filter(pk=run_id).first()
+    if run is None or not sees(run.thread_id, by=by):
+        raise NotFound("There is no such run.")
     return run
 
 

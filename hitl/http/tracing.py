@@ -205,7 +205,7 @@ def _found(names: Mapping[str, Any], *, by: User) -> str | None:
     run_id = names.get("run_id")
     if isinstance(run_id, str):  # another engine's own
         try:
-            return waits.find(run_id, by=by)[0].shown_id
+            return waits.look_for(run_id, by=by)[0].shown_id
         except services.NotFound:
             return None
     if run_id is not None:

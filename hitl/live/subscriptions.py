@@ -181,7 +181,7 @@ def find_named(user: User, name: str) -> Subscription | None:
     except ValueError:
         pass
     try:
-        run, _ = waits.find(name, by=user)
+        run, _ = waits.look_for(name, by=user)
     except services.NotFound:
         return None
     return Subscription(thread_id=run.thread_id)

@@ -139,6 +139,8 @@ class _Supervisor:
         self._servers: list[_Server] = []
         """The one that serves; behind it the one that is to take its place, where there is one."""
         self._asked = self._again = False
+        self._changed = False
+        """Whether files changed while the server before the one that serves was still to end."""
         self._pause = 0.0
         self._handlers = {number: signal.getsignal(number) for number in ASKED_TO_STOP}
         for number in ASKED_TO_STOP:
@@ -163,6 +165,7 @@ class _Supervisor:
 
     def _fork(self, *, beside: bool) -> Served | None:
         ours, its = socket.socketpair()
+        self._changed = False  # it reads them as they are now
         began, pid = time.monotonic(), os.fork()
         if pid:
             its.close()
@@ -178,6 +181,8 @@ class _Supervisor:
         first = self._servers[0]
         if word == READY:
             server.ready = True
+        elif word == CHANGED and server.has_port and server is not first:
+            self._changed = True  # the one before still ends
         elif word == CHANGED and server is first and not (server.leaves or self._asked):
             for other in self._servers[1:]:  # it loads what has changed since
                 os.kill(other.pid, signal.SIGKILL)
@@ -201,6 +206,8 @@ class _Supervisor:
                 self._servers[0].go()
                 self._servers[0].tell(ALONE)
                 self._again = True
+            if self._changed and not self._asked:
+                return self._fork(beside=True)
             return None
         if self._asked or not server.ready:
             _leave(code)

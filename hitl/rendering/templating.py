@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from django.template import Context
+from django.template import Context, TemplateDoesNotExist
 from django.template.backends.django import DjangoTemplates, Template
 from django.template.base import Parser, Token
 from django.templatetags import i18n
@@ -13,6 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from checkpoints.state import codec
+from hitl.rendering import places
+
+OWN = "waystation:"
+"""Before a name that any project may have: ours of that name."""
+SHARED = {"403.html", "403_csrf.html", "404.html", "500.html", "base.html", "registration"}
+OUR_ADMIN = {"admin", "unfold"}
+"""Pages of the admin are one whole: ours are included by those of its theme."""
 
 
 class Sendable(Template):
@@ -39,6 +46,20 @@ class SendableTemplates(DjangoTemplates):
 
     def get_template(self, template_name: str) -> Sendable:
         return Sendable(super().get_template(template_name).template, self)
+
+
+class OwnTemplates(SendableTemplates):
+    """Beside the engine of a project that our pages are part of: gives what is ours, and leaves
+    names that any project may have, such as `base.html` and `404.html`, to that.
+    """
+
+    def get_template(self, template_name: str) -> Sendable:
+        own = template_name.removeprefix(OWN)
+        top = own.partition("/")[0]
+        is_ours = top in OUR_ADMIN or (top not in SHARED and (places.TEMPLATES / own).is_file())
+        if own == template_name and not is_ours:
+            raise TemplateDoesNotExist(template_name, backend=self)
+        return super().get_template(own)
 
 
 class Words(i18n.TranslateNode):

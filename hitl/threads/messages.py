@@ -106,14 +106,14 @@ def say(
     if pauses and auto_resume_pending and not turn.by_hand:
         return answer(pauses[0], turn.input, by=by, via=via)
     scopes.check_start(steers=turn.by_hand or turn.step_around)
-    thread = _find(thread_id, by)  # who is only asked begins nothing
-    if pauses and when_busy is None and thread.when_busy == WhenBusy.REFUSE:
-        when_busy = WhenBusy.QUEUE
     # an answer that came too late is no new turn
     if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused(
             "This thread asks nothing, so nothing was decided."
         )
+    thread = _find(thread_id, by)  # who is only asked begins nothing
+    if pauses and when_busy is None and thread.when_busy == WhenBusy.REFUSE:
+        when_busy = WhenBusy.QUEUE
     place = turns.place_of(thread_id)
     waits = turn.input is not None and not turn.by_hand
     offer = turns.offer(place, now=clock.now()) if waits else None
@@ -257,7 +257,7 @@ def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via)
     """
     pause = Pause.objects.open().shown().filter(run=run_id).first()
     if pause is None or not visibility.sees_pause(pause.pk, by=by):
-        run = find_run(run_id, by=by)
+        run = visibility.look_at_run(run_id, by=by)
         message = "This run waits for nobody at the moment, so the input was not taken."
         raise answered_before(Pause.objects.filter(run=run)) or NotPaused(message)
     return answer(pause, given, by=by, via=via)

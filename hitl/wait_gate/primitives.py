@@ -213,8 +213,10 @@ def callback(pause: Pause) -> dict[str, Any] | None:
     return None if wait is None else document(of_wait(wait))
 
 
-def document(state: WorkflowState) -> dict[str, Any]:
-    """A run's standing as the API and callbacks tell it."""
+def document(state: WorkflowState, *, observed: bool = False) -> dict[str, Any]:
+    """A run's standing as the API and callbacks tell it; without its state where that who is told
+    takes no part in it (`observed`).
+    """
     run, pause, decision = state.run, state.pause, state.decision
     asked = state.open
     return {
@@ -231,7 +233,7 @@ def document(state: WorkflowState) -> dict[str, Any]:
         "refined": asked.refined if asked else "",
         "pause_id": pause.shown_id if pause else None,
         "pause_state": pause.status if pause else None,
-        "state": state.state,
+        "state": {} if observed else state.state,
         "answer": _answer(decision) if decision else None,
         "error": run.error or None,
         "failure_code": run.failure_code or None,

@@ -16,6 +16,7 @@ from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
+from hitl.decisions import visibility
 from hitl.decisions.services import AlreadyAnswered, NotFound, NotPaused, SeveralQuestions
 from hitl.models import Decision, EarlyAnswer, Via, Vote, Wait
 from hitl.threads.messages import open_on
@@ -100,7 +101,7 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
         EarlyVerdict: it came early, and is a verdict that does not name the content that it is for.
     """
     resume_events.check(event)
-    run, wait = waits.find(event.run_id, by=by)
+    run, wait = waits.find_to_answer(event.run_id, by=by)
     if (before := repeated_events.answered(event, run.thread_id, by=by)) is not None:
         return _repeated(before, run, wait, by=by)
     pause = _open_question(run, event)
@@ -108,7 +109,8 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
         return _give(pause, event, run, wait, by=by, via=via)
     if (asked := _asked_before(run, wait, event)) is not None:
         return _late(asked, event, run, wait, by=by)
-    if _may_come(run, wait, pause, event):
+    # who is only asked answers what is asked
+    if not visibility.is_observer(run.thread, by=by) and _may_come(run, wait, pause, event):
         return Ingested(
             run=run,
             wait=wait,
@@ -192,9 +194,15 @@ def _fresh(run: Run) -> Run:
 
 
 def ingest_and_go_on(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
-    """`ingest` for an engine that goes on with the answer. Raises as that."""
+    """`ingest` for an engine that goes on with the answer. Raises as that.
+
+    Of who is only asked it is the answer alone: the engine says itself that it goes on.
+    """
     ingested = ingest(event, by=by, via=via)
-    if ingested.decision is not None and ingested.wait is not None:
+    goes_on = ingested.decision is not None and not visibility.is_observer(
+        ingested.run.thread, by=by
+    )
+    if goes_on and ingested.wait is not None:
         _move(ingested.wait, Wait.Reported.RUNNING)
     return ingested
 
@@ -259,7 +267,7 @@ def respond(trace_id: str, prompt_id: str, response: Any, *, by: User, via: Via)
     The prompt is a question's id, or the name that its author gave it; of another engine's run also
     the node that asked. Raises as `ingest`; WrongQuestion for another prompt.
     """
-    run, _ = waits.find(_run_of(trace_id, by), by=by)
+    run, _ = waits.find_to_answer(_run_of(trace_id), by=by)
     pauses = open_on(run.thread_id) if run.status in LIVE else []
     closed = (
         Pause.objects.filter(run__thread=run.thread_id)
@@ -285,13 +293,13 @@ def _prompts(pause: Pause) -> set[str]:
     return {pause.shown_id, *([named] if named else []), *resume_events.nodes_of(pause)[:-1]}
 
 
-def _run_of(trace_id: str, by: User) -> str:
-    """A thread's trace is that of its newest run."""
+def _run_of(trace_id: str) -> str:
+    """A thread's trace is that of its newest run; who may see it is looked at with that."""
     try:
         thread_id = ids.parse(Thread.PREFIX, trace_id)
     except ValueError:
         return trace_id
-    newest = Run.objects.visible_to(by).filter(thread=thread_id).order_by("-id").first()
+    newest = Run.objects.filter(thread=thread_id).order_by("-id").first()
     if newest is None:
         raise NotFound("There is no such trace.")
     return newest.shown_id

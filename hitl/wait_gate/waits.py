@@ -11,7 +11,7 @@ from dataclasses import replace
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -19,7 +19,7 @@ from checkpoints.database.people import User, called
 from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
 from checkpoints.state import codec
-from hitl.decisions import notifications
+from hitl.decisions import notifications, visibility
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import NotFound
@@ -261,34 +261,64 @@ def _team(asked: WaitRequest, by: User) -> Group | None:
 
 def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
     """A run by its own id here (`run_…`), or the newest wait of another engine's run: one's own
-    first, else a colleague's.
+    first, else a colleague's. For who takes part in it: it is shown whole.
 
     Raises NotFound.
     """
+    if (key := _key(run_id)) is None:
+        return _newest_wait(run_id, Thread.objects.visible_to(by), by)
+    run = Run.objects.visible_to(by).shown().filter(pk=key).first()
+    if run is None:
+        raise NotFound("There is no such run.")
+    return run, _waits().filter(pause__run=run).first()
+
+
+def look_for(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
+    """As `find`, also for whom its questions ask without their taking part: to watch and answer."""
     try:
-        key: uuid.UUID | None = ids.parse(Run.PREFIX, run_id)
+        return find(run_id, by=by)
+    except NotFound:
+        if (key := _key(run_id)) is None:
+            return _newest_wait(run_id, visibility.threads_shown_to(by), by)
+        run = visibility.look_at_run(key, by=by)
+        return run, _waits().filter(pause__run=run).first()
+
+
+def find_to_answer(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
+    """As `look_for`: whom the rules ask from the deadline on is asked now."""
+    try:
+        return look_for(run_id, by=by)
+    except NotFound:
+        key = _key(run_id)
+        if key is None and not RUN_ID.fullmatch(run_id):
+            raise
+        named = Q(wait__outer__name=run_id) if key is None else Q(run=key)
+        if not outcomes.meet(Pause.objects.filter(named)):
+            raise
+        return look_for(run_id, by=by)
+
+
+def _key(run_id: str) -> uuid.UUID | None:
+    """The key of a run by its own id here; None for a name of another engine."""
+    try:
+        return ids.parse(Run.PREFIX, run_id)
     except ValueError:
-        key = None
-    if key is not None:
-        run = Run.objects.visible_to(by).shown().filter(pk=key).first()
-        wait = (
-            Wait.objects.select_related("outer", "pause").filter(pause__run=run).first()
-            if run
-            else None
-        )
-        if run is None:
-            raise NotFound("There is no such run.")
-        return run, wait
+        return None
+
+
+def _waits() -> QuerySet[Wait]:
+    return Wait.objects.select_related("outer", "pause")
+
+
+def _newest_wait(run_id: str, threads: QuerySet[Thread], by: User) -> tuple[Run, Wait]:
     if not RUN_ID.fullmatch(run_id):
         raise NotFound("There is no such run.")
-    visible = OuterRun.objects.filter(name=run_id, thread__in=Thread.objects.visible_to(by))
-    mine = sorted(visible, key=lambda outer: outer.owner_id != by.pk)
+    named = OuterRun.objects.filter(name=run_id, thread__in=threads)
+    mine = sorted(named, key=lambda outer: outer.owner_id != by.pk)
     # whose is meant is not to be guessed
     if not mine or (mine[0].owner_id != by.pk and len(mine) > 1):
         raise NotFound("There is no such run.")
-    wait = (
-        Wait.objects.select_related("outer", "pause").filter(outer=mine[0]).order_by("-id").first()
-    )
+    wait = _waits().filter(outer=mine[0]).order_by("-id").first()
     if wait is None:
         raise NotFound("There is no such run.")
     return Run.objects.shown().get(pk=wait.pause.run_id), wait

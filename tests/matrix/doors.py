@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hitl.host import asgi
 from hitl.http.refusals import exception_handler
 from hitl.live import routing
-from project import asgi
 from tests.matrix.addresses import REST, served
 
 Kind = Literal["page", "rest", "admin", "stream", "socket", "protocol"]

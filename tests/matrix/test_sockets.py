@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from channels.testing import WebsocketCommunicator
 
+from hitl.host import asgi
 from hitl.live import consumers
-from project import asgi
 from tests.databases.whole import file_database as file_database
 from tests.hitl.live.sockets import elsewhere
 from tests.hitl.live.streams import stream

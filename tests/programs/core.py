@@ -34,7 +34,7 @@ def main() -> list[str]:
     call_command("check")
     call_command("makemigrations", "--check", "--dry-run", verbosity=0)
     call_command("migrate", verbosity=0)
-    from project import asgi
+    from hitl.host import asgi
 
     assert not asgi.doors
     order.take_to_its_end()

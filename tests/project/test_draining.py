@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from project.draining import Drain
+from hitl.host.draining import Drain
 
 
 class Answering:

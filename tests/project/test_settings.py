@@ -79,7 +79,7 @@ def test_requests_share_a_process_connections_to_redis():
     """Django makes a cache for each request that ASGI serves: each had connections of its own,
     which stayed open until the next garbage collection. Found by the soak (issue 20, 8).
     """
-    options = {"pool_class": "project.redis.cache.SharedPool", "client_name": "one-pool"}
+    options = {"pool_class": "hitl.host.redis.cache.SharedPool", "client_name": "one-pool"}
     location = os.environ["TEST_REDIS_URL"]
     kept = []
     for number in range(20):

@@ -26,8 +26,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler  # n
 from mcp.shared.exceptions import MCPError  # noqa: E402
 
 from extensions.mcp.door.server import serve  # noqa: E402
+from hitl.host.doors import guarded  # noqa: E402
 from hitl.live.backpressure import patient  # noqa: E402
-from project.doors import guarded  # noqa: E402
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAE"

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -87,6 +88,7 @@ class Command(BaseCommand):
             )
         lock = self._lock(settings.WAYSTATION_DATA)
         listener = self._listener(options["host"], options["port"])
+        import_module(settings.ROOT_URLCONF)  # pages too, so that no server need import them anew
         served = supervisor.supervise(listener, say=self._say)
         shutdown.begin_anew()
         # held for the life of these two processes, not of those that they fork

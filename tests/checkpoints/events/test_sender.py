@@ -14,7 +14,7 @@ from tests.servers.stack import until
 
 DEAD = "redis://127.0.0.1:1"
 LAYERS = {
-    "ours": {"BACKEND": "project.redis.layer.RedisLayer", "CONFIG": {"host": {"address": DEAD}}},
+    "ours": {"BACKEND": "hitl.host.redis.layer.RedisLayer", "CONFIG": {"host": {"address": DEAD}}},
     "another": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         "CONFIG": {"hosts": [DEAD]},
@@ -49,7 +49,7 @@ async def test_a_hint_that_a_thread_publishes_reaches_the_group_over_redis(setti
     """The name of a group's channel is the library's: this fails where it changes."""
     config = {"host": {"address": os.environ["TEST_REDIS_URL"]}, "prefix": uuid.uuid4().hex}
     settings.CHANNEL_LAYERS = {
-        "default": {"BACKEND": "project.redis.layer.RedisLayer", "CONFIG": config}
+        "default": {"BACKEND": "hitl.host.redis.layer.RedisLayer", "CONFIG": config}
     }
     layer = get_channel_layer()
     channel = await layer.new_channel()

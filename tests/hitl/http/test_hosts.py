@@ -9,7 +9,7 @@ import asyncio
 import pytest
 from channels.testing import HttpCommunicator
 
-from project import doors
+from hitl.host import doors
 from project.asgi import application
 
 pytestmark = pytest.mark.one_database

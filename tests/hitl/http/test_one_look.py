@@ -14,8 +14,8 @@ from django.utils import translation
 
 from checkpoints.database import one_look
 from hitl.decisions import visibility
+from hitl.host.policy import ContentPolicy
 from hitl.http.logins import Backend
-from project.admin_policy import ContentPolicy
 from tests.conftest import pause_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from checkpoints.events import live
 from hitl.decisions.reviewers import watchers
+from hitl.host.local_layer import LocalChannelLayer
 from hitl.live import hub as hubs
 from hitl.live import inbox_feed, topics
 from hitl.live.hub import Hub
 from hitl.live.inbox_feed import InboxOfPerson
 from hitl.live.topics import Topic
-from project.local_layer import LocalChannelLayer
 from runs import hints
 from tests.doors.waiting import becomes
 

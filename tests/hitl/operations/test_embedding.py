@@ -4,114 +4,178 @@ docs/how-to/embedding.md says.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
+from typing import Any
 
+import httpx
 import pytest
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.urls import clear_url_caches
 
 from hitl import checks
+from hitl.host import settings as host
 from hitl.http import rest
 from runs import defaults
-from tests.programs import settings as walking
-from tests.programs.settings import ROOT
+from tests.databases import copies
+from tests.documents.blocks import blocks
+from tests.servers.private import answers, free_port
+from tests.servers.stack import ROOT, until
 
-SETTINGS = """
-SECRET_KEY = "a key of the shop's own"
-INSTALLED_APPS = [
-    "django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions", "rest_framework", "channels", "axes",
-    "checkpoints", "runs", "hitl",
-]
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
-ROOT_URLCONF = "shop.urls"
-WAYSTATION_WORKFLOWS = ["shop.workflows"]
-"""
 WORKFLOWS = """
 from pydantic import BaseModel
-from runs.workflows import Done, read, step, workflow
+from runs.workflows import Context, Done, Go, Outcome, Report, Review, State, read, step, use, workflow
 
 class Greeting(BaseModel):
     name: str
 
 @step("shop.greet")
-def greet(state, context):
-    return Done(update={"said": f"Hello, {read(Greeting, context.order.input).name}"})
+def greet(state: State, context: Context) -> Outcome:
+    words = f"Hello, {read(Greeting, context.order.input).name}"
+    return Go(update={"said": words}, report=Report(content=words))
 
-greet_all = workflow("greet", title="Greet", input=Greeting, steps=[greet])
-"""
-URLS = """
-from django.urls import include, path
+@step("shop.send")
+def send(state: State, context: Context) -> Outcome:
+    return Done(update={"sent": state["said"]})
 
-urlpatterns = [
-    path("desk/", include("hitl.urls")),
-    path("desk/api/v1/", include("runs.urls")),
-    path("desk/api/v1/", include("hitl.api.urls")),
-]
+greet_all = workflow("greet", title="Greet", input=Greeting, steps=[use(greet, pause_after=True), send])
 """
-WALK = """
-import django
-django.setup()
+OWN = """
+WAYSTATION_WORKFLOWS = ["shop.workflows"]
+INSTALLED_APPS += ["shop"]
+"""
+PAGES = """
+from django.shortcuts import render
+urlpatterns = [*urlpatterns, path("shop", lambda request: render(request, "shop/home.html"))]
+"""
+LOOK = """
+import shop.asgi
 from celery import current_app
-from django.core.management import CommandError
-from django.test import Client
-from django.test.utils import setup_test_environment
+from django.core.management import call_command
 from checkpoints.database.people import User
-from tests.databases import cleaning as quick
-from tests.programs.settings import Api, drive, said
-
-setup_test_environment()
-current_app.conf.broker_url = "memory://"
-said("check")
-said("migrate", "--verbosity", "0")
-said("makemigrations", "--check", "--dry-run")
+call_command("check", fail_level="WARNING")
+call_command("makemigrations", "--check", "--dry-run", verbosity=0)
+assert type(shop.asgi.application).__name__ == "Served"
+assert "runs.tasks.advance_run" in current_app.tasks, current_app
 User.objects.create_superuser("ada", "ada@example.org", "a long and odd one")
-quick.load_templates()
-api = Api("/desk/api/v1/", said("api_token", "ada").split()[-1])
-assert Client().get("/desk/api/v1/work-orders").status_code == 401
-status, order = api.call("POST", "work-orders", {"template": "writing"})
-assert status == 201, order
-assert api.approved(order["id"]) == "completed"
-order = said("workorder", "--user", "ada", "create", "--template", "writing").strip()
-assert drive(order) == "paused"
-said("workorder", "--user", "ada", "approve", order)
-assert "greet v1" in said("load_templates")
-try:
-    said("workorder", "--user", "ada", "create", "--template", "greet")
-except CommandError as error:
-    assert "name: This is needed." in str(error), error
-else:
-    raise AssertionError("an order without its input was made")
-order = said("workorder", "--user", "ada", "create", "--template", "greet", "--input", '{"name": "Bo"}')
-assert drive(order.strip()) == "completed"
-print("whole")
+call_command("api_token", "ada")
 """
 
 
 @pytest.fixture
 def shop(tmp_path):
-    """A project of four settings."""
-    (tmp_path / "shop").mkdir()
-    for name, text in (
-        ("__init__", ""),
-        ("settings", SETTINGS),
-        ("urls", URLS),
-        ("walk", WALK),
-        ("workflows", WORKFLOWS),
-    ):
-        (tmp_path / "shop" / f"{name}.py").write_text(text)
-
+    """What `django-admin startproject` makes, with the lines of the guide and a page of its own."""
+    admin = [sys.executable, "-m", "django", "startproject", "shop", str(tmp_path)]
+    subprocess.run(admin, check=True)
+    for block in blocks("docs/how-to/embedding.md"):
+        if block.language == "python":
+            file = tmp_path / block.text.split(None, 2)[1].rstrip(":,")
+            own = OWN if file.name == "settings.py" else PAGES if file.name == "urls.py" else ""
+            file.write_text(f"{file.read_text()}{own}\n{block.text}")
+    (tmp_path / "shop/workflows.py").write_text(WORKFLOWS)
+    pages = tmp_path / "shop/templates"
+    (pages / "shop").mkdir(parents=True)
+    (pages / "base.html").write_text("The shop: {% block main %}{% endblock %}")
+    (pages / "shop/home.html").write_text(
+        "{% extends 'base.html' %}{% block main %}cakes{% endblock %}"
+    )
+    shutil.copyfile(copies.sqlite_tables(), tmp_path / "db.sqlite3")  # making them takes its time
     return tmp_path
 
 
-def test_a_project_of_four_settings_migrates_orders_and_answers(shop):
-    """Before, some fifty settings were missing, one after the other, each as an AttributeError."""
-    done = walking.run(
-        "shop.walk", {"DJANGO_SETTINGS_MODULE": "shop.settings"}, cwd=shop, search=str(shop)
+@pytest.mark.stack
+def test_a_new_project_with_the_lines_of_the_guide_orders_asks_and_answers(shop):
+    """Issue 37, 3: the guide was a list of all that was still in the shipped project."""
+    manage, port = [sys.executable, "manage.py"], free_port()
+    here = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    process: dict[str, Any] = {"cwd": shop, "env": {**here, "PYTHONPATH": str(ROOT)}, "text": True}
+    looked = subprocess.run([*manage, "shell", "-c", LOOK], capture_output=True, **process)
+    assert looked.returncode == 0, looked.stdout + looked.stderr
+    token = looked.stdout.split()[-1]
+    log = (shop / "log").open("w")
+    server = subprocess.Popen(
+        [*manage, "standalone", "--port", str(port)], stdout=log, stderr=log, **process
     )
-    assert done.stdout == "whole\n", done.stdout + done.stderr
-    assert (shop / "shop.sqlite3").exists()
+    try:
+        until(lambda: answers(port), what="an open port", seconds=120)
+        bearer = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+
+            def call(method, path, body=None):
+                told = client.request(method, f"/api/v1/{path}", json=body, headers=bearer)
+                assert told.status_code < 300, told.text
+                return told.json()
+
+            assert client.get("/api/v1/work-orders").status_code == 401
+            refused = client.post("/api/v1/work-orders", json={"template": "greet"}, headers=bearer)
+            assert (refused.status_code, refused.json()["code"]) == (422, "input_invalid")
+            body = {"template": "greet", "input": {"name": "Bo"}}
+            order = call("POST", "work-orders", body)["id"]
+            asked = until(lambda: call("GET", "pauses?open=true")["results"], what="the question")
+            assert asked[0]["pause_content"] == "Hello, Bo"
+            log_in(client)
+            page = client.get(f"/work-orders/{order}/")
+            assert "Hello, Bo" in page.text and "content-security-policy" in page.headers
+            form = {"action": "approve", "revision": 1, **forged(client)}
+            assert client.post(f"/pauses/{asked[0]['id']}/decide", data=form).status_code == 302
+            until(
+                lambda: call("GET", f"work-orders/{order}")["status"] == "completed",
+                what="its end",
+            )
+            events = client.get(f"/api/v1/work-orders/{order}/logs/stream", headers=bearer)
+            assert "run_completed" in events.text, "the stream of an order that is over ends"
+            own = client.get("/shop")
+            assert own.text == "The shop: cakes" and "content-security-policy" not in own.headers
+            for path in (
+                "/admin/",
+                "/admin/runs/workorder/",
+                "/admin/auth/user/",
+                "/static/css/app.css",
+            ):
+                assert client.get(path).status_code == 200, path
+            for path in ("/livez", "/api/schema/", "/api/reference/", "/manifest.webmanifest"):
+                assert client.get(path).status_code == 200, path
+            assert client.get("/nowhere").status_code == 404
+    finally:
+        server.terminate()
+        server.wait(60)
+        log.close()
+
+
+def log_in(client):
+    page = client.get("/login", headers={"Accept-Language": "de"})
+    assert "Anmelden" in page.text
+    fields = {"username": "ada", "password": "a long and odd one", **forged(client)}
+    assert client.post("/login", data=fields).status_code == 302
+
+
+def forged(client):
+    return {"csrfmiddlewaretoken": client.cookies["csrftoken"]}
+
+
+def test_a_projects_own_middlewares_keep_their_places():
+    own = ["one.First", "django.middleware.security.SecurityMiddleware", "two.Second"]
+    found = host.merged([*own, "django.middleware.common.CommonMiddleware", "three.Third"])
+    assert [name for name in found if name not in own and "three" not in name] == [
+        name for name in host.MIDDLEWARE if name != own[1]
+    ]
+    assert found[0] == "one.First"
+    assert found[found.index("two.Second") - 1] == own[1]
+    assert found[found.index("three.Third") - 1].endswith("CommonMiddleware")
+
+
+def test_the_shipped_project_has_what_others_get(settings):
+    """One order of the middlewares, with what is the shipped project's alone between them."""
+    ours = [name for name in settings.MIDDLEWARE if "hitl.host.policy" not in name]
+    alone = {"project.admin_policy.middleware", "allauth.account.middleware.AccountMiddleware"}
+    shared = [name for name in host.MIDDLEWARE if "hitl.host.policy" not in name]
+    assert [name for name in ours if name not in alone] == shared
+    assert [app for app in settings.INSTALLED_APPS if app in host.APPS] == host.APPS
 
 
 def test_settings_of_a_project_stay_and_the_rest_is_filled_in():

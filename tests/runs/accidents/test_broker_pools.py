@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from project import broker
+from hitl.host import broker
 from project.celery import app
 
 

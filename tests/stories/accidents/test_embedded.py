@@ -172,6 +172,7 @@ def test_a_supervisor_makes_no_event_loop_that_its_servers_would_share():
     """
     code = (
         "import django, sys; django.setup(); import hitl.management.commands.standalone; "
+        "import project.urls; "
         "sys.exit('twisted.internet.reactor' in sys.modules)"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}

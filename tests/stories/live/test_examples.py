@@ -25,6 +25,7 @@ from tests.servers.stack import ROOT, Stack, until
 pytestmark = pytest.mark.stack
 ANA, BEN, ZOE, OLGA = (TOKENS[name] for name in ("ana", "ben", "zoe", "olga"))
 GROUPS = ["data", "editors", "finance", "finance-heads", "leads", "legal", "operators", "support"]
+GROUPS += ["warehouse"]
 PEOPLE = f"""{copies.PEOPLE}
 groups = [Group.objects.create(name=name) for name in {GROUPS!r}]
 for name in ("ben", "zoe"):
@@ -176,13 +177,14 @@ def test_a_shop_begins_a_return_by_webhook_and_hears_of_its_end(server):
         )
         assert order == again
         server.approve(order, "agree")
-        parcel = server.asked("parcel", order, by=OLGA)
+        parcel = server.asked("parcel", order)
         came = {
             "traceId": parcel["run_id"],
             "promptId": "parcel_came",
             "response": {"complete": True},
         }
-        server.made("resume", came, OLGA)
+        assert server.call("POST", "/api/v1/resume", came, token=OLGA)[0] == 403, "the owner"
+        server.made("resume", came, BEN)
         server.ended(order, OLGA)
         [end] = until(lambda: list(shop["Shop"].ends.values()), what="the webhook", every=0.2)
     assert (end["type"], end["data"]["work_order_id"]) == ("order.completed", order)

@@ -10,7 +10,7 @@ from channels.testing import HttpCommunicator, WebsocketCommunicator
 from django.urls import re_path
 
 from checkpoints import extension
-from project import asgi
+from hitl.host import asgi
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 HERE, ELSEWHERE = ("127.0.0.1", 50_000), ("192.0.2.7", 50_000)

@@ -22,7 +22,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.http.authentication import Caller
 from hitl.http.refusals import exception_handler
-from hitl.models import ApiToken, Decision, Via, Vote
+from hitl.models import ApiToken, Decision, EarlyAnswer, Via, Vote, Wait
 from hitl.outbound import quotas
 from hitl.wait_gate import primitives
 from runs import services as runs
@@ -80,8 +80,8 @@ def by_undo(rules, ruled, ana) -> Pause:
     return pause_of(order)
 
 
-def by_rest(rules, ruled, ana) -> Pause:
-    body = {**WAIT, "review": rules}
+def by_rest(rules, ruled, ana, **more) -> Pause:
+    body = {**WAIT, "review": rules, **more}
     told = rest(ana).post("/api/v1/workflows/wait", body, format="json")
     assert told.status_code == 201, told.content
     return Pause.objects.get()
@@ -201,6 +201,71 @@ def test_who_is_asked_at_several_stages_says_which_at_each_door(door, ruled, peo
     assert answer(pause, people["lea"], decision="approve", stage="legla")[0] == 422
     assert answer(pause, people["lea"], decision="approve", stage="finance")[0] < 300
     assert Vote.objects.get().stage == "finance"
+
+
+@pytest.fixture
+def mia(db):
+    """Named by the rules; takes no part in Ana's work."""
+    return person("mia")
+
+
+def asks_mia(ana, **more) -> Pause:
+    named = {"reviewers": {"users": ["mia"]}, **more}
+    return by_rest(named, None, ana, team="", state={"secret": "of Ana"})
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_whom_the_rules_ask_answers_at_each_door_the_owner_does_not_and_nobody_else_sees_it(
+    door, ana, mia, zoe
+):
+    """Issue 37: by resume events and traces they got 404, as if nothing was asked."""
+    pause, answer = asks_mia(ana), DOORS[door]
+    strange, owner = answer(pause, zoe, decision="approve"), answer(pause, ana, decision="approve")
+    assert strange[0] == 404 or "no such question" in strange[1]
+    assert owner[0] == 403 or "Reviewers: mia" in owner[1]
+    assert not Decision.objects.exists()
+    assert answer(pause, mia, decision="approve")[0] < 300
+    assert (Decision.objects.get().decided_by, Vote.objects.count()) == (mia, 0)
+
+
+@pytest.mark.parametrize("name", ["the run", "the thread", "the engine's own name", "event"])
+def test_who_is_asked_only_names_the_run_as_its_engine_does_and_is_told_no_state(name, ana, mia):
+    """Nor does their answer say that the engine goes on, or keep one ahead of its question."""
+    pause = asks_mia(ana)
+    run = pause.run
+    trace_id = {"the run": run.shown_id, "the thread": run.thread.shown_id}.get(name, "deal-7")
+    client = rest(mia)
+    early = {"node_id": "later", "payload": {"price": 1}}
+    path = f"/api/v1/workflows/{trace_id}/resume"
+    if name == "event":
+        assert client.get(f"/api/v1/workflows/{trace_id}").status_code == 404, "shown whole"
+        assert client.post(path, early, format="json").json()["code"] == "wrong_question"
+        told = client.post(f"{path}-and-continue", {"payload": "approve"}, format="json")
+        assert (told.status_code, told.json()["state"]) == (200, {})
+        assert told.json()["answer"]["decided_by"] == "mia"
+        assert client.post(f"{path}-and-continue", {}, format="json").status_code == 404
+        assert client.post(path, early, format="json").json()["code"] == "not_paused"
+        assert Wait.objects.get().reported == ""
+    else:
+        body = {"traceId": trace_id, "promptId": pause.shown_id, "response": "approve"}
+        told = [client.post("/api/v1/resume", body, format="json") for _ in range(2)]
+        assert [one.status_code for one in told] == [200, 200], "the same again is the same"
+    assert Decision.objects.get().decided_by == mia
+    assert not EarlyAnswer.objects.exists()
+
+
+@pytest.mark.parametrize("trace_id", ["{}", "deal-7"])
+def test_whom_the_rules_ask_from_the_deadline_on_answers_by_a_trace_before_any_sweep(
+    trace_id, ana, mia, zoe
+):
+    stages = [{"after": "PT9H", "users": ["zoe"]}]
+    pause = asks_mia(ana, deadline={"after": "PT4H", "outcome": "escalate"}, escalation=stages)
+    body = {"traceId": trace_id.format(pause.run.shown_id), "promptId": pause.shown_id}
+    body["response"] = "approve"
+    assert rest(zoe).post("/api/v1/resume", body, format="json").status_code == 404
+    past = clock.now() - dt.timedelta(minutes=1)
+    Pause.objects.update(deadline_at=past, next_at=past)
+    assert rest(zoe).post("/api/v1/resume", body, format="json").status_code == 200
 
 
 def test_a_wait_brings_the_data_of_each_stage(ruled, people, ana):

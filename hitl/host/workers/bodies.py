@@ -9,8 +9,8 @@ from functools import partial
 from django.conf import settings
 
 from checkpoints.events import live
-from project import broker
-from project.telemetry import errors, tracing
+from hitl.host import broker
+from hitl.host.telemetry import errors, tracing
 from runs import tasks
 from runs.engine.body_processes import fork_server
 from runs.engine.body_processes.child import BodyProcess

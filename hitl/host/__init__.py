@@ -1,0 +1,1 @@
+"""What a Django project needs to serve the apps, a line each: docs/how-to/embedding.md."""
