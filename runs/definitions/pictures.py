@@ -50,6 +50,11 @@ def of_steps(steps: Sequence[FrozenStep], run: Run | None = None) -> list[tuple[
     return found
 
 
+def of_step(step: FrozenStep) -> InnerGraph | None:
+    """The graph that a step works through, if any."""
+    return registry.traits_of(step["function"]).picture.drawn(step["config"])
+
+
 def _at(run: Run, step: str) -> At:
     head = run.thread.head
     if head is None or step != (head.next_step or head.node_id):
