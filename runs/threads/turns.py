@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.state import codec, redaction, reducers
 from checkpoints.text.states import state_words
 from runs import definitions, keyed, urgency
-from runs.definitions import readiness, rights
+from runs.definitions import pictures, readiness, rights
 from runs.engine import approvals
 from runs.engine.drafts.events import line, unkept
 from runs.engine.start import Start, begin, edited_midway, following
@@ -484,8 +484,9 @@ def _check_template(template: Template, turn: Turn) -> None:
 
 def _check_stops(definition: Definition, turn: Turn) -> None:
     steps, stops = {step["name"] for step in definition.steps}, sequence.stops(definition.steps)
+    before = pictures.stops(definition.steps, turn.interrupt_before)
     for field, names, known in [
-        ("interrupt_before", turn.interrupt_before, stops),
+        ("interrupt_before", turn.interrupt_before, before),
         ("interrupt_after", turn.interrupt_after, stops),
         ("resume_from", [turn.resume_from] if turn.resume_from else [], steps),
     ]:

@@ -276,6 +276,21 @@ def _graphs_in(template: Template) -> dict[str, InnerGraph]:
     return {name: graph for name, graph in pictured.items() if graph is not None and graph.nodes}
 
 
+def stop_at(template: Template, name: str) -> str:
+    """A step or a node by its name in the graph of an assistant, as `interrupt_before` of a run has
+    it; a node also without its step, where one graph alone has it. Others stay as they are.
+    """
+    steps = names_of(template)
+    step, _, node = name.partition(":")
+    if name in steps or not name:
+        return name
+    if node and step in steps:
+        return f"{step}/{node}"
+    inner = _graphs_in(template)
+    found = [own for own, graph in inner.items() if name in {one.name for one in graph.nodes}]
+    return f"{found[0]}/{name}" if len(found) == 1 else name
+
+
 def _laid_out(graph: InnerGraph, deep: int) -> tuple[list[str], list[InnerEdge]]:
     """Names of nodes, and edges, with graphs within laid out in place of their nodes, to this
     depth: `step:node`, as LangGraph calls them.

@@ -12,6 +12,7 @@ from langgraph_sdk.errors import APIStatusError
 from checkpoints import store
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services
+from hitl.http.authentication import Caller
 from hitl.models import Decision, Via
 from hitl.threads import messages
 from runs import definitions
@@ -268,7 +269,7 @@ def test_of_an_edit_and_a_turn_that_read_the_thread_before_one_is_refused(
 def test_a_request_with_a_key_edits_once(ana, give, thread):
     give(template="talk", input=say("Hello"))
     path, body = f"/threads/{thread.pk}/state", {"values": {"colour": "blue"}}
-    caller = langgraph.Caller(user=ana, scope="write")
+    caller = Caller(user=ana, scope="write")
     replies = [langgraph.acted(caller, "POST", path, body, key="one") for _ in range(2)]
     assert replies[0].data == replies[1].data
     assert Run.objects.filter(edits.ONLY).count() == 1
