@@ -190,7 +190,7 @@ def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dic
     any more.
     """
     gone = dict.fromkeys(named(metadata), "") if same_definition else {}
-    return {EDITED: True, **({KEY: gone} if gone else {})}
+    return {EDITED: True, **staying(metadata), **({KEY: gone} if gone else {})}
 
 
 def staying(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from runs import definitions, keyed, urgency
 from runs.definitions import pictures, readiness, rights
 from runs.engine import approvals
 from runs.engine.drafts.events import line, unkept
-from runs.engine.start import Start, begin, edited_midway, following
+from runs.engine.start import HeadMoved, Start, begin, edited_midway, following
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, take_up
 from runs.services.forks import check_imported, terms
@@ -294,6 +294,9 @@ def _retry(place: ThreadPosition, by: User) -> Run:
     # looked at by the caller
     assert place.last is not None and place.head is not None  # noqa: PT018
     run = take_up(place.last, place.head)
+    later = Checkpoint.objects.filter(thread=place.thread, graph=None, pk__gt=place.head.pk)
+    if later.exclude(run_id=run.pk).exists():
+        raise HeadMoved
     log.append(
         place.last.thread_id,
         run.pk,

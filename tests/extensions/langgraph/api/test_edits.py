@@ -266,6 +266,35 @@ def test_of_an_edit_and_a_turn_that_read_the_thread_before_one_is_refused(
     assert state_of(thread)["colour"] == "blue"
 
 
+def test_a_run_that_failed_is_not_taken_up_past_an_edit(sdk, give, thread, ana, monkeypatch):
+    FAIL.add("step2")
+    give(template="talk", input=say("Hello"))
+    read = turns.place_of(thread.pk)
+    sdk.threads.update_state(str(thread.pk), {"line": "mended"})
+    with monkeypatch.context() as patch, pytest.raises(ThreadBusy, match="at the same moment"):
+        patch.setattr(turns, "place_of", lambda _: read)
+        turns.invoke(thread.pk, Turn(), by=ana)
+    assert state_of(thread)["line"] == "mended"
+
+
+def test_pages_rest_and_copies_have_it_as_any_run(sdk, give, thread, page, api, ana):
+    give(template="talk", input=say("Hello"))
+    key, at = str(thread.pk), f"/threads/{thread.shown_id}/"
+    sdk.threads.update_state(key, {"colour": "blue"}, as_node="step2")
+    shown = [page.get(f"{at}{place}") for place in ("", "history", "log")]
+    assert [one.status_code for one in shown] == [200, 200, 200]
+    assert "The state was edited by" in shown[2].content.decode()
+    edit = Run.objects.get(edits.ONLY)
+    rest = api(ana)
+    assert rest.get(f"/api/v1/runs/{edit.shown_id}").json()["status"] == "completed"
+    assert rest.get(f"/api/v1/runs/{edit.shown_id}/why").status_code == 200
+    copied: Any = sdk.threads.copy(key)
+    latest = sdk.threads.get_history(copied["thread_id"], limit=1)[0]
+    assert latest["values"]["colour"] == "blue"
+    assert len(sdk.runs.list(copied["thread_id"])) == 1
+    assert not broken()
+
+
 def test_a_request_with_a_key_edits_once(ana, give, thread):
     give(template="talk", input=say("Hello"))
     path, body = f"/threads/{thread.pk}/state", {"values": {"colour": "blue"}}
