@@ -33,6 +33,7 @@ from hitl.operations import dashboard, health, invariants, loads
 from hitl.operations.found_once import FoundOnce
 from runs.models import Heartbeat, HeartbeatKind, Pause, Run, installation
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode, RunStatus
+from runs.threads import edits
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.tool_calls import RISKS
 from runs.workflows.wait_for_input import ANSWER
@@ -126,7 +127,8 @@ def _runs(now: dt.datetime) -> Iterator[Metric]:
     live: dict[str, float] = {str(status): 0 for status in sorted(LIVE)}
     live |= dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
     yield _gauge("runs", "Runs that are under way, by status.", "status", live)
-    begun = Run.objects.filter(pk__gte=ids.floor(now - dashboard.LATELY)).order_by()
+    lately = Run.objects.filter(pk__gte=ids.floor(now - dashboard.LATELY))
+    begun = lately.exclude(edits.ONLY).order_by()
     incident = Count("pk", filter=Q(status=FAILED, failure_code=FailureCode.INCIDENT))
     rows = list(begun.values_list("status").annotate(many=Count("pk"), incidents=incident))
     yield _gauge(

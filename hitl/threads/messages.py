@@ -5,7 +5,7 @@ response says which it was.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from runs import services as runs
 from runs.models import Pause, QueuedTurn, Run
 from runs.security import scopes
 from runs.states import LIVE, STOPS, RunEnded
-from runs.threads import memory, turns
+from runs.threads import edits, memory, turns
 from runs.threads import message_queue as lines
 from runs.threads.message_queue import TurnRefused
 from runs.threads.turns import ThreadBusy, Turn
@@ -205,6 +205,25 @@ def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
     Thread.objects.filter(pk=thread.pk).update(when_busy=when_busy)
     thread.when_busy = when_busy
     return thread
+
+
+def edit_state(
+    thread_id: uuid.UUID,
+    updates: Sequence[Mapping[str, Any]],
+    *,
+    by: User,
+    step: str = "",
+    checkpoint_id: uuid.UUID | None = None,
+    template: str = "",
+) -> Checkpoint:
+    """Let new parts join a thread's state between its runs: `runs.threads.edits.edit`, for whoever
+    takes part in the thread. Raises NotFound, scopes.ScopeMissing, and what that raises.
+    """
+    thread = _find(thread_id, by)
+    scopes.check_start(steers=True)
+    return edits.edit(
+        thread.pk, updates, by=by, step=step, checkpoint_id=checkpoint_id, template=template
+    )
 
 
 def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> MessageOutcome:

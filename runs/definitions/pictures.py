@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import Error, connection
@@ -13,8 +13,8 @@ from checkpoints import store
 from checkpoints.models import Thread
 from runs.models import Run
 from runs.states import LIVE, PAUSED, RETRIED
-from runs.workflows import registry
-from runs.workflows.base.pictures import At, InnerGraph, Stand, StepPicture
+from runs.workflows import registry, sequence
+from runs.workflows.base.pictures import END, START, At, InnerGraph, Stand, StepPicture
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,29 @@ def of_steps(steps: Sequence[FrozenStep], run: Run | None = None) -> list[tuple[
         if graph is not None and (name in own or graph.name not in known):
             found.append((step["title"], graph))
     return found
+
+
+def stops(steps: Sequence[FrozenStep], names: Collection[str]) -> set[str]:
+    """What `interrupt_before` may name; where that is none of `names`, the nodes of graphs too:
+    `step/node`.
+    """
+    known = sequence.stops(steps)
+    return known if known >= {*names} else known | _nodes(steps)
+
+
+def _nodes(steps: Sequence[FrozenStep]) -> set[str]:
+    found = set()
+    for step in steps:
+        graph = of_step(step)
+        nodes = {node.name for node in graph.nodes} - {START, END} if graph else set()
+        inner = {*nodes, *_nodes(step.get("sub_steps", []))}
+        found |= {f"{step['name']}/{name}" for name in inner}
+    return found
+
+
+def of_step(step: FrozenStep) -> InnerGraph | None:
+    """The graph that a step works through, if any."""
+    return registry.traits_of(step["function"]).picture.drawn(step["config"])
 
 
 def _at(run: Run, step: str) -> At:

@@ -47,6 +47,10 @@ ABOVE = "above"
 """The value of EDITED in a child run whose parent's state was edited before the child began; else
 the value is True.
 """
+STAYS = "between_runs"
+"""The value of EDITED where the thread's state was edited between its runs: its later turns take it
+over.
+"""
 UNAPPROVED_EFFECT = "unapproved_effect"
 PREFIX = "dec"
 
@@ -186,7 +190,12 @@ def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dic
     any more.
     """
     gone = dict.fromkeys(named(metadata), "") if same_definition else {}
-    return {EDITED: True, **({KEY: gone} if gone else {})}
+    return {EDITED: True, **staying(metadata), **({KEY: gone} if gone else {})}
+
+
+def staying(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what of a thread's last checkpoint holds for its next turn, too."""
+    return {EDITED: STAYS} if metadata.get(EDITED) == STAYS else {}
 
 
 def look_up(run: Run, head: Checkpoint, names: Mapping[str, str]) -> dict[str, DecisionRecord]:

@@ -50,7 +50,13 @@ def before(step: FrozenStep) -> CheckedAsk:
 def after(
     run: Run, step: FrozenStep, outcome: Go | Done | Gather | Sleep | CheckedAsk
 ) -> Go | Done | Gather | Sleep | CheckedAsk:
-    """Asked after a step that this run is to be asked about; what asks itself stays."""
+    """Asked after a step that this run is to be asked about, or before what comes next within it;
+    what asks itself stays.
+    """
+    if isinstance(outcome, Go) and outcome.stop:
+        question = f"Waiting before {outcome.stop} in {step['title']}"
+        stop = _stop(step, outcome, question=question[:LONGEST], phase=AFTER)
+        return questions.parse(stop, rules.of(step))
     if not isinstance(outcome, Go | Done | Sleep) or not (
         step["name"] in run.interrupt_after or step.get("interrupt_after", False)
     ):

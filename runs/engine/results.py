@@ -22,6 +22,7 @@ Result = Go | Done | Gather | Sleep | CheckedAsk
 
 TEXTS = (
     "question", "phase", "otherwise", "prompt_id", "into", "content", "patch", "pass_review",
+    "stop",
     "title", "summary", "rate",
 )  # fmt: skip
 """Parts of answers, and of what reviewers are shown, that are texts."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from django.conf import settings
+from django.db import IntegrityError
 
 from checkpoints import store
 from checkpoints.database import clock, statements
@@ -26,6 +27,10 @@ from runs.states import EXPIRED, FAILURE, FailureCode, PauseStatus, RunEnded, Ru
 from runs.workflows import sequence
 from runs.workflows.sequence import ON_CANCEL, ON_EXPIRE, FrozenStep
 
+EDITED_AS = "edited_as"
+"""Metadata of the checkpoint of a state that was edited between runs: the step that is taken to
+have written it, or "".
+"""
 STEERED = tuple(
     name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED}
 )
@@ -70,6 +75,10 @@ class NothingKept(RunEnded):
     code = "checkpoints_off"
 
 
+class HeadMoved(IntegrityError):
+    """Another run began and ended, or somebody edited the state, since the thread was read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Start:
     """Where a run begins, and what it begins with."""
@@ -93,6 +102,7 @@ def begin(
     start: Start,
     *,
     told: Sequence[EventDraft] = (),
+    unmoved: bool = False,
     **fields: Any,
 ) -> Run:
     """Write a new run that waits for a worker, with its checkpoint and events; a thread and an
@@ -102,6 +112,7 @@ def begin(
 
     Args:
         told: events that follow the checkpoint's.
+        unmoved: raise HeadMoved where the thread has another head by now than `thread` names.
         fields: further columns of the run.
     """
     start = _trusted(definition, start)
@@ -133,6 +144,9 @@ def begin(
         log.announce(events)
     else:
         statements.write([run])
+        # from here on no other run of the thread can begin
+        if unmoved and not Thread.objects.filter(pk=thread.pk, head=thread.head_id).exists():
+            raise HeadMoved
         store.insert(checkpoint)
         log.append(thread.pk, run.pk, facts)
     run.due_at = clock.now()  # about what was written
@@ -173,6 +187,11 @@ def entry_of(definition: Definition, start: Start) -> Entry:
         total_nodes=len(steps),
         metadata={**kept, **(start.metadata or {})},
     )
+
+
+def edited_midway(head: Checkpoint | None) -> bool:
+    """Whether a thread's state was edited since its last run, and a step follows."""
+    return head is not None and EDITED_AS in head.metadata and bool(head.next_step)
 
 
 def following(checkpoint: Checkpoint) -> str:

@@ -20,7 +20,7 @@ from checkpoints.database.people import User
 from checkpoints.models import Thread
 from checkpoints.state import codec, encryption, redaction
 from runs import definitions, keyed, urgency
-from runs.definitions import loading, readiness, rights
+from runs.definitions import loading, pictures, readiness, rights
 from runs.engine import ending, imported
 from runs.engine.drafts.events import line, unkept
 from runs.engine.recovery import code_changes
@@ -81,7 +81,8 @@ def submit(
         template: "" for the default of the repository or of the instance; TemplateNotNamed where
             neither says which.
         interrupt_before, interrupt_after: names of steps at which this run asks, whatever the
-            template says; `step/sub-step` for those of its child runs.
+            template says; `step/sub-step` for those of its child runs; before, `step/node` for
+            nodes of a step's graph.
         again_of: the earlier order that this one asks for again (`resubmit`).
         priority: from LOWEST to HIGHEST (`runs.models.priority`); above 0 it takes a right.
 
@@ -301,8 +302,10 @@ def _create(
         priority=priority,
     )
     keyed.made(order.shown_id)
+    known = pictures.stops(definition.steps, stops["interrupt_before"])
+    after = known & sequence.stops(definition.steps)
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
-        if name not in sequence.stops(definition.steps):
+        if name not in (known if name in stops["interrupt_before"] else after):
             raise InputInvalid(
                 {"interrupt": [f"The template has no step {in_json(name, 100)} to stop at."]}
             )
@@ -318,7 +321,8 @@ def _create(
         else []
     )
     told = [*asked, *unkept(input)]
-    run = begin(thread, definition, order, start, told=told, started_by=by, **stops)
+    given: dict[str, Any] = {"started_by": by, **stops}
+    run = begin(thread, definition, order, start, told=told, **given)
     uploads.keep(run, start.next_step, brought)
     nudge_on_commit(run.pk, run.queue, urgency=how)
     return order

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -21,9 +21,10 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.state import codec, redaction, reducers
 from checkpoints.text.states import state_words
 from runs import definitions, keyed, urgency
-from runs.definitions import readiness, rights
+from runs.definitions import pictures, readiness, rights
+from runs.engine import approvals
 from runs.engine.drafts.events import line, unkept
-from runs.engine.start import Start, begin, following
+from runs.engine.start import HeadMoved, Start, begin, edited_midway, following
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, take_up
 from runs.services.forks import check_imported, terms
@@ -113,11 +114,10 @@ class Turn:
 class ThreadPosition:
     """Where a thread stands: what a turn goes on from."""
 
+    thread: Thread
     head: Checkpoint | None
     last: Run | None
     """The run that wrote the head."""
-    team: int | None = None
-    """Whose credentials its runs may use."""
 
 
 open_thread = transaction.atomic(durable=True)(opening.make_thread)
@@ -129,9 +129,9 @@ def place_of(thread_id: uuid.UUID) -> ThreadPosition:
     head = thread.head
     related = Run.objects.select_related("definition", "thread", "work_order")
     return ThreadPosition(
+        thread=thread,
         head=head,
         last=related.filter(pk=head.run_id).first() if head else None,
-        team=thread.team_id,
     )
 
 
@@ -167,9 +167,11 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         with transaction.atomic(durable=True):
             return take_turn(thread_id, turn, by=by)
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
-        raise ThreadBusy(
-            gettext("Another run of this thread began at the same moment. Nothing was changed.")
-        ) from error
+        raise ThreadBusy(began_meanwhile()) from error
+
+
+def began_meanwhile() -> str:
+    return gettext("Another run of this thread began at the same moment. Nothing was changed.")
 
 
 def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
@@ -185,14 +187,22 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         and place.last.status in RETRIED
     ):
         return _retry(place, by)
-    definition = _definition(turn, place)
+    goes_on = turn.input is None and not turn.by_hand and edited_midway(place.head)
+    if goes_on and place.head is not None:
+        turn = replace(turn, checkpoint_id=place.head.pk)
+    definition = definition_of(turn, place)
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
-    thread = Thread.objects.get(pk=thread_id)
+    thread = place.thread
     memory.check(thread, turn.input, definition)
     before = memory.of(thread, definition) if place.head is None and not turn.manual else None
     start = plan(
-        turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now(), known=before
+        turn,
+        place,
+        definition,
+        checkpoint_of(turn, place, thread_id),
+        now=clock.now(),
+        known=before,
     )
     check_imported(start.parent, definition.steps, start.next_step)
     if turn.manual:
@@ -210,10 +220,11 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         definition,
         None,
         start,
+        unmoved=True,
         input=redaction.redact(dict(turn.input or {})),
         interrupt_before=list(turn.interrupt_before),
         interrupt_after=list(turn.interrupt_after),
-        forked_from=start.parent if turn.checkpoint_id or turn.replaces else None,
+        forked_from=start.parent if (turn.checkpoint_id and not goes_on) or turn.replaces else None,
         reason=turn.reason,
         started_by=by,
     )
@@ -244,7 +255,7 @@ def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> ThreadPosition:
     stands.
     """
     place = place_of(thread_id)
-    definition = _definition(turn, place)
+    definition = definition_of(turn, place)
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
     _check_own(place)
@@ -283,6 +294,9 @@ def _retry(place: ThreadPosition, by: User) -> Run:
     # looked at by the caller
     assert place.last is not None and place.head is not None  # noqa: PT018
     run = take_up(place.last, place.head)
+    later = Checkpoint.objects.filter(thread=place.thread, graph=None, pk__gt=place.head.pk)
+    if later.exclude(run_id=run.pk).exists():
+        raise HeadMoved
     log.append(
         place.last.thread_id,
         run.pk,
@@ -336,6 +350,7 @@ def plan(
             parent=checkpoint,
             before=before,
             carried=("git",),
+            metadata=approvals.staying(checkpoint.metadata if checkpoint else {}),
         )
     if turn.state is not None:
         state = {
@@ -404,7 +419,7 @@ def _follows(checkpoint: Checkpoint | None, first: str) -> str:
     return following(checkpoint)
 
 
-def _checkpoint(turn: Turn, place: ThreadPosition, thread_id: uuid.UUID) -> Checkpoint | None:
+def checkpoint_of(turn: Turn, place: ThreadPosition, thread_id: uuid.UUID) -> Checkpoint | None:
     if turn.replaces:
         return conversation.before(thread_id, place.head, turn.replaces)
     if turn.checkpoint_id is None:
@@ -421,7 +436,7 @@ def _checkpoint(turn: Turn, place: ThreadPosition, thread_id: uuid.UUID) -> Chec
     return checkpoint
 
 
-def _definition(turn: Turn, place: ThreadPosition) -> Definition:
+def definition_of(turn: Turn, place: ThreadPosition) -> Definition:
     """The template's current version; a run by hand from a checkpoint keeps to the definition that
     wrote it.
     """
@@ -442,7 +457,7 @@ def _definition(turn: Turn, place: ThreadPosition) -> Definition:
     template = definitions.current(slug)
     _check_template(template, turn)
     kinds = definitions.Kinds()
-    readiness.require(template, team=place.team, kinds=kinds)
+    readiness.require(template, team=place.thread.team_id, kinds=kinds)
     return definitions.freeze(template, kinds=kinds)
 
 
@@ -472,8 +487,9 @@ def _check_template(template: Template, turn: Turn) -> None:
 
 def _check_stops(definition: Definition, turn: Turn) -> None:
     steps, stops = {step["name"] for step in definition.steps}, sequence.stops(definition.steps)
+    before = pictures.stops(definition.steps, turn.interrupt_before)
     for field, names, known in [
-        ("interrupt_before", turn.interrupt_before, stops),
+        ("interrupt_before", turn.interrupt_before, before),
         ("interrupt_after", turn.interrupt_after, stops),
         ("resume_from", [turn.resume_from] if turn.resume_from else [], steps),
     ]:

@@ -281,7 +281,8 @@ def conclude(
         return replace(outcome, to=to)
     if not to:
         return Done(update=outcome.update, commit=outcome.commit, report=outcome.report)
-    return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit)
+    stop = outcome.stop if isinstance(outcome, Go) else ""
+    return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit, stop=stop)
 
 
 def _review(

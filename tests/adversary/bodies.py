@@ -408,6 +408,14 @@ def graph_run(world: World, pick: Pick) -> dict[str, Any]:
     return {"assistant_id": pick(*STEPS), **pick({"command": {"resume": words}}, started)}
 
 
+def graph_state(world: World, pick: Pick) -> dict[str, Any]:
+    """A state that a LangGraph client edits between runs."""
+    return {
+        "values": pick(dict(MINE), dict(INPUT), {}, forgery(pick), None),
+        "as_node": pick("", "__start__", "__end__", *STEP),
+    }
+
+
 def batch(world: World, pick: Pick) -> dict[str, Any]:
     """Orders that somebody would have go on or end, wherever they stand."""
     return {

@@ -457,6 +457,7 @@ MOVES: dict[str, Body] = {
     "tool answer": _of(bodies.tool_answer),
     "tool start_work_order": _of(bodies.tool_order),
     f"graph POST threads/{THREAD}/runs": _of(bodies.graph_run),
+    f"graph POST threads/{THREAD}/state": _of(bodies.graph_state),
     "command workorder create": _order_words,
     "command workorder approve": plain,
     "command workorder revise": plain,

@@ -66,7 +66,6 @@ STILL: dict[str, str] = {
     "graph POST runs": GRAPH,
     f"graph POST threads/{THREAD}/commands": GRAPH,
     "graph POST runs/stream": GRAPH,
-    f"graph POST threads/{THREAD}/state": GRAPH_ENDS,
     f"graph POST threads/{THREAD}/runs/<run:run_id>/cancel": GRAPH_ENDS,
     "graph POST runs/wait": GRAPH,
     "graph POST runs/cancel": GRAPH_ENDS,

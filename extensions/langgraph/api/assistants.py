@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,13 +17,17 @@ from checkpoints.models.fields import Locked
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphAssistant, LangGraphAssistantVersion, LangGraphRun
-from runs.definitions import rights
+from runs import definitions
+from runs.definitions import pictures, rights
 from runs.models import QueuedTurn, Run, Template
 from runs.workflows import attachments
+from runs.workflows.base.pictures import END, START, InnerEdge, InnerGraph, InnerNode
 
 NAMESPACE = uuid.UUID("5f1c9a0e-6b1f-4f3a-9f55-0d1a6f0c7c11")
 """Ids of assistants are names in it, so each server gives a template the same one."""
 MOST = 1000
+DEEPEST = 10
+"""Graphs within one another that are drawn."""
 SORTED = ("assistant_id", "graph_id", "name", "created_at", "updated_at")
 
 
@@ -230,14 +234,106 @@ def names_of(template: Template) -> list[str]:
 
 
 def graph(call: Call) -> Reply:
-    """The steps in their order; where a question may lead back is in no edge."""
+    """The steps in their order; where a question may lead back is in no edge. With `xray` the nodes
+    of a graph in a step stand in its place, as a worker kept them.
+    """
     template, _ = chosen(call, call.names["assistant_id"])
-    nodes = ["__start__", *names_of(template), "__end__"]
+    names = [START, *names_of(template), END]
+    deep = _depth(call.query.get("xray", ""))
+    inner = _graphs_in(template) if deep else {}
+    drawn = InnerGraph(
+        name=template.slug,
+        nodes=[InnerNode(name=name, inner=inner.get(name)) for name in names],
+        edges=[InnerEdge(source=before, target=after) for before, after in pairwise(names)],
+    )
+    nodes, edges = _laid_out(drawn, deep)
     return Reply(
         data={
             "nodes": [
                 {"id": name, "type": "runnable", "data": {"id": [], "name": name}} for name in nodes
             ],
-            "edges": [{"source": before, "target": after} for before, after in pairwise(nodes)],
+            "edges": [_edge(edge) for edge in edges],
         }
     )
+
+
+def _depth(xray: str) -> int:
+    """How many graphs within one another are drawn. Raises StreamRefused."""
+    if xray.lower() in {"", "false"}:
+        return 0
+    if xray.lower() != "true" and not (xray.isascii() and xray.isdecimal()):
+        raise invalid("xray is true, false, or how many graphs within one another are drawn.")
+    return DEEPEST if xray.lower() == "true" else min(int(xray[:9]), DEEPEST)
+
+
+def _graphs_in(template: Template) -> dict[str, InnerGraph]:
+    """Step → the graph that it works through, where a worker has kept what that looks like."""
+    try:
+        steps = definitions.freeze_steps(template.steps)
+    except definitions.TemplateInvalid:
+        return {}
+    pictured = {step["name"]: pictures.of_step(step) for step in steps}
+    return {name: graph for name, graph in pictured.items() if graph is not None and graph.nodes}
+
+
+def stop_at(template: Template, name: str) -> str:
+    """A step or a node by its name in the graph of an assistant, as `interrupt_before` of a run has
+    it; a node also without its step, where one graph alone has it. Others stay as they are.
+    """
+    steps = names_of(template)
+    step, _, node = name.partition(":")
+    if name in steps or not name:
+        return name
+    if node and step in steps:
+        return f"{step}/{node}"
+    inner = _graphs_in(template)
+    found = [own for own, graph in inner.items() if name in {one.name for one in graph.nodes}]
+    return f"{found[0]}/{name}" if len(found) == 1 else name
+
+
+def _laid_out(graph: InnerGraph, deep: int) -> tuple[list[str], list[InnerEdge]]:
+    """Names of nodes, and edges, with graphs within laid out in place of their nodes, to this
+    depth: `step:node`, as LangGraph calls them.
+    """
+    names: list[str] = []
+    edges = list(graph.edges)
+    for node in graph.nodes:
+        if node.inner is None or not deep:
+            names.append(node.name)
+            continue
+        inner, within = _laid_out(node.inner, deep - 1)
+        first, last = _doors(within)
+        gone = {START} if first != START else set()
+        gone |= {END} if last != END else set()
+        names += [f"{node.name}:{name}" for name in inner if name not in gone]
+        edges = [
+            replace(
+                edge,
+                source=f"{node.name}:{last}" if edge.source == node.name else edge.source,
+                target=f"{node.name}:{first}" if edge.target == node.name else edge.target,
+            )
+            for edge in edges
+        ]
+        edges += [
+            replace(edge, source=f"{node.name}:{edge.source}", target=f"{node.name}:{edge.target}")
+            for edge in within
+            if not {edge.source, edge.target} & gone
+        ]
+    return names, edges
+
+
+def _doors(edges: Sequence[InnerEdge]) -> tuple[str, str]:
+    """The nodes by which a graph is come into and left: its own where there is one each."""
+    first = {edge.target for edge in edges if edge.source == START}
+    last = {edge.source for edge in edges if edge.target == END}
+    both = len(first) == 1 and len(last) == 1 and END not in first
+    return (first.pop(), last.pop()) if both else (START, END)
+
+
+def _edge(edge: InnerEdge) -> dict[str, Any]:
+    return {
+        "source": edge.source,
+        "target": edge.target,
+        **({"data": edge.label} if edge.label else {}),
+        **({"conditional": True} if edge.conditional else {}),
+    }

@@ -9,20 +9,24 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from checkpoints import lineage
 from checkpoints.database import clock
 from checkpoints.models import Thread
-from extensions.langgraph.api import assistants, segments, starting, states, threads
+from extensions.langgraph.api import assistants, keys, segments, starting, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
 from extensions.langgraph.api.resuming import replies
 from extensions.langgraph.api.segments import Segment
+from extensions.langgraph.api.values import taken
 from hitl.decisions.services import AlreadyAnswered, NotFound
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphRun
 from hitl.threads import messages
 from runs.models import QueuedTurn, Run, Schedule
 from runs.states import PAUSED, RunEnded
+from runs.threads import edits
 from runs.threads.message_queue import NotWaiting
+
+START = (edits.START, "__input__")
+"""Words of LangGraph for what stands before the first node."""
 
 
 class StateIn(Given):
@@ -33,16 +37,40 @@ class StateIn(Given):
 
 
 def update_state(call: Call) -> Reply:
-    """End the thread's run; a bare write is a step's or an answer's, and no client's."""
+    """Edit the state of a thread on which nothing runs; as `__end__`, without values, end what
+    does.
+    """
     given = call.body(StateIn)
-    if given.as_node != starting.END or given.values:
-        raise invalid(
-            "A state changes by a step or by an answer here: only as_node __end__ is taken."
+    updates = given.values if isinstance(given.values, list) else [given.values or {}]
+    if not all(isinstance(one, dict) for one in updates):
+        raise invalid("values is an object, or a list of some.")
+    is_end = given.as_node == starting.END
+    if any(updates) if is_end else given.values is None and not given.as_node:
+        raise invalid("Send values, as_node, or both; as_node __end__ takes no values.")
+    if given.checkpoint.get("checkpoint_ns"):
+        raise invalid("checkpoint.checkpoint_ns: the state is the thread's own here.")
+    place = given.checkpoint_id or given.checkpoint.get("checkpoint_id") or ""
+
+    def act() -> keys.Begun:
+        thread = threads.find(call)
+        if is_end:
+            starting.end(call, thread)
+            return thread.pk, thread.head_id or thread.pk
+        written = messages.edit_state(
+            thread.pk,
+            [taken(one) for one in updates],
+            by=call.by,
+            step=edits.START if given.as_node in START else given.as_node,
+            checkpoint_id=key_of(place, "checkpoint_id") if place else None,
+            template=str(threads.metadata_of(thread).get("graph_id") or ""),
         )
-    thread = threads.find(call)
-    starting.end(call, thread)
-    state = states.of(thread, lineage.latest(thread.pk))
-    return Reply(data={"checkpoint": state["checkpoint"]})
+        return thread.pk, written.pk
+
+    thread_id, written = keys.once(call, act)
+    thread = threads.by_key(call, thread_id)
+    key = thread.head_id if is_end else written
+    at = {"thread_id": threads.wire_id(thread_id), "checkpoint_ns": "", "checkpoint_id": str(key)}
+    return Reply(data={"checkpoint": at, "configurable": at, "checkpoint_id": str(key)})
 
 
 def shown(thread: Thread, found: list[Segment]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Wire runs, derived: the stretch of a run between its start or an answer, and its next question or
-its end. Nothing is kept of them, so what begins or is answered through another door has one too.
+its end. Nothing is kept of them, so what begins or is answered through another door has one too. An
+edit of the state between runs is none, though it is a run of ours.
 
 | begins with | its id |
 |---|---|
@@ -25,6 +26,7 @@ from hitl.live.subscriptions import TERMINAL
 from hitl.models import Decision, Vote
 from runs.models import QueuedTurn, Run
 from runs.states import CANCELLED, COMPLETED, LIVE
+from runs.threads import edits
 
 PENDING, RUNNING, SUCCESS, ERROR, INTERRUPTED = (
     "pending", "running", "success", "error", "interrupted",
@@ -137,7 +139,8 @@ def of_thread(thread_id: uuid.UUID, *, enough: int) -> list[Segment]:
     """A thread's newest segments, newest first: those of the runs that give `enough`."""
     line = QueuedTurn.objects.waiting().filter(thread=thread_id)
     segments = [waiting(turn) for turn in reversed(line)]
-    for run in Run.objects.filter(thread=thread_id).order_by("-id").iterator():
+    runs = Run.objects.filter(thread=thread_id).exclude(edits.ONLY)
+    for run in runs.order_by("-id").iterator():
         if len(segments) >= enough:
             break
         segments += reversed(of_run(run))

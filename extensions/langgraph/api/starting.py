@@ -268,7 +268,8 @@ def _start(call: Call, thread: Thread, given: RunIn, template: Template) -> uuid
 def _steps(template: Template, given: str | list[str]) -> list[str]:
     if given == "*":
         return assistants.names_of(template)
-    return [given] if isinstance(given, str) else given
+    names = [given] if isinstance(given, str) else given
+    return [assistants.stop_at(template, name) for name in names]
 
 
 def input_of(template: Template, given: Any) -> Mapping[str, Any] | None:

@@ -16,6 +16,7 @@ from hitl.decisions import visibility
 from hitl.decisions.services import NotFound
 from hitl.models import Decision
 from hitl.threads import messages
+from runs.engine.start import EDITED_AS
 from runs.models import Pause, QueuedTurn, Run
 
 MOST = 1000
@@ -97,7 +98,8 @@ def _state(
     wire: str, checkpoint: Checkpoint, tasks: list[dict[str, Any]], *, step: int, run_id: str
 ) -> dict[str, Any]:
     parent = None if checkpoint.parent_id is None else _place(wire, checkpoint.parent_id)
-    begins = not checkpoint.node_id and checkpoint.status == CheckpointStatus.ACTIVE
+    edited = EDITED_AS in checkpoint.metadata
+    begins = not (checkpoint.node_id or edited) and checkpoint.status == CheckpointStatus.ACTIVE
     forked = (
         begins
         and Run.objects.filter(pk=checkpoint.run_id, forked_from=checkpoint.parent_id)
@@ -110,7 +112,7 @@ def _state(
         "tasks": tasks,
         "interrupts": [one for task in tasks if not task["result"] for one in task["interrupts"]],
         "metadata": {
-            "source": "fork" if forked else "input" if begins else "loop",
+            "source": "fork" if forked else "input" if begins else "update" if edited else "loop",
             "step": step,
             "run_id": run_id,
             "parents": {},

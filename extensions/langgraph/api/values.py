@@ -8,9 +8,12 @@ from typing import Any
 
 from checkpoints import store
 from checkpoints.models import Checkpoint
+from extensions.langgraph.api.calls import invalid
 
 ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "tool": "tool"}
 """Role of a message of a state → its type at LangChain."""
+GIVEN = {"human": "user", "ai": "assistant", "system": "system"}
+"""Type of a message at LangChain → its role in a state."""
 ENDS = {"done": "success", "answered": "success", "failed": "error", "rejected": "error"}
 """How a tool's call of an agent ended → the same at LangChain."""
 
@@ -33,6 +36,29 @@ def values_of(checkpoint: Checkpoint | None, *, for_chat: bool = True) -> dict[s
         key = uuid.uuid5(uuid.NAMESPACE_OID, values["input"])
         values["messages"] = [{"id": str(key), "type": "human", "content": values["input"]}]
     return values
+
+
+def taken(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a client gives as part of the state: messages as a state of this server has them.
+
+    Raises StreamRefused for what only steps write among them.
+    """
+    said = values.get("messages")
+    if not isinstance(said, Sequence) or isinstance(said, str):
+        return dict(values)
+    return {**values, "messages": [_said(message) for message in said]}
+
+
+def _said(message: Any) -> Any:
+    if not isinstance(message, Mapping) or "type" not in message:
+        return message
+    rest = {key: value for key, value in message.items() if key not in {"type", "tool_calls"}}
+    if "role" in message:  # as `values_of` showed it
+        return rest
+    role = GIVEN.get(str(message["type"]))
+    if role is None or message.get("tool_calls"):
+        raise invalid("messages: calls of tools and their results are written by steps alone.")
+    return {**rest, "id": rest.get("id") or str(uuid.uuid4()), "role": role}
 
 
 def _with_results(messages: Sequence[Any]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,6 +61,8 @@ class GraphPosition:
     """What it asks, in a fixed order."""
     unfinished: bool
     """It has something to do, without asking."""
+    upcoming: Collection[str]
+    """Nodes whose turn it is."""
     values: Mapping[str, Any]
 
     def value(self, name: str) -> Any:
@@ -79,6 +81,8 @@ class Graph:
     key: str
     limit: int | None
     shape: str
+    stops: Sequence[str] = ()
+    """Nodes before which it stops."""
     seen: set[str] = field(default_factory=set)
     """Tool calls, and messages, that were told already."""
 
@@ -122,6 +126,7 @@ class Graph:
             raised=raised,
             # `next` leaves out tasks whose results are not taken in yet
             unfinished=bool(snapshot.tasks) and not raised,
+            upcoming={task.name for task in snapshot.tasks},
             values=snapshot.values if isinstance(snapshot.values, Mapping) else {},
         )
 
@@ -134,7 +139,12 @@ class Graph:
         Raises StepFailed where its limit of supersteps is reached, and what its nodes raise.
         """
         given: Any = Command(resume=dict(turn.answers)) if turn.answers else turn.input
-        options = {"stream_mode": list(MODES), "subgraphs": True, "durability": "sync"}
+        options = {
+            "stream_mode": list(MODES),
+            "subgraphs": True,
+            "durability": "sync",
+            "interrupt_before": list(self.stops),
+        }
         config = self.config(turn.back_to)
         stream = _pumped if _asynchronous(self.compiled) else _streamed
         pieces = stream(self.compiled, given, config, options)
@@ -232,6 +242,7 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
             key=context.key,
             limit=context.config.get("recursion_limit"),
             shape=shape,
+            stops=[name for name in context.stops if name in compiled.nodes],
         )
 
 

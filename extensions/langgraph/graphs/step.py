@@ -37,7 +37,7 @@ from extensions.langgraph.graphs.inputs import (
     installed,
 )
 from extensions.langgraph.graphs.questions import REPLY
-from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
+from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, Report, State, StepFailed
 from runs.workflows.owned import Keeps
 from runs.workflows.refusals import in_json
 from runs.workflows.registry import Config, Lack, ServerSide, Setting, step
@@ -194,16 +194,20 @@ def _advanced(
     """Let the graph work, unless it did so before this worker came; and say what it came to."""
     here = graph.here()
     if here is not None and here.key == context.key:
-        turn = GraphInput() if here.unfinished else None
+        turn = GraphInput() if here.unfinished and not _stop(graph, here, place) else None
     else:
         turn = _turn(state, context, graph, place, here)
     halted = turn is not None and _work(context, graph, turn)
     after = graph.here()
     assert after is not None  # it has worked
-    if halted:
+    stop = _stop(graph, after, place)
+    if halted or stop:
+        words = f"The graph stops here before **{stop}**. Approve to let it go on."
         return Go(
             to=context.step,
             update={GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))}},
+            report=Report(content=words) if stop else None,
+            stop=stop,
         )
     if after.raised:
         return _asking(state, context, graph, after)
@@ -214,6 +218,15 @@ def _advanced(
             GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "done"))},
         }
     )
+
+
+def _stop(graph: Graph, at: GraphPosition, place: SavedGraphPosition | None) -> str:
+    """The node before which the run is to ask; "" where there is none. Where our state says that
+    the graph was halted, that was asked.
+    """
+    passed = place is not None and place.status == "halted" and place.checkpoint == at.checkpoint
+    upcoming = at.upcoming if at.unfinished and not passed else ()
+    return next((name for name in graph.stops if name in upcoming), "")
 
 
 def _turn(

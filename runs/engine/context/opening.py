@@ -20,6 +20,7 @@ from runs.engine.context.output import StepOutput
 from runs.engine.context.progress import StepProgress
 from runs.git.workspace import Saved
 from runs.states import FAILURE
+from runs.workflows import sequence
 from runs.workflows.attachments import File
 from runs.workflows.base import Context, Failure, PullRequest, PullRequestDraft
 from runs.workflows.sequence import FrozenStep
@@ -122,6 +123,7 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
                 may_pass=step.get("may_pass", ""),
                 failure=Failure(**failed) if failed else None,
                 sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
+                stops=sequence.stops_within(held.run.interrupt_before, step["name"]),
                 order=held.told,
                 log=log,
                 stream=stream,

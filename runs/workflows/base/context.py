@@ -204,6 +204,10 @@ class Context:
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
     """Names of the step template's sub-steps, in order; empty where it has none."""
+    stops: Sequence[str] = ()
+    """What is named within this step in `interrupt_before` of its run: there it answers a Go to
+    itself with `stop`.
+    """
     thread_id: str = ""
     """Shown id of the thread that the run works on."""
     may_pass: str = ""

@@ -129,6 +129,9 @@ class Go:
     """Why nobody has to be asked this time, such as "0.97 is over 0.9": the step passes its review,
     which its template must allow (`use(…, may_pass=…)`). It is recorded as a decision of the
     workflow's over this report."""
+    stop: str = ""
+    """What comes next within the step, where its run is to ask before that (`context.stops`): the
+    run stops here as behind `interrupt_after`, and whoever lets it go on approves nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ from extensions.langgraph.api.streaming.runs import is_mark, newest
 from hitl.live.hub import hub
 from hitl.live.topics import in_database_thread
 from runs.models import Run
+from runs.threads import edits
 
 RUN_MODES, LIFECYCLE, STATE_UPDATE = "run_modes", "lifecycle", "state_update"
 USUAL = frozenset({"values", "updates", "messages-tuple", "custom"})
@@ -83,10 +84,12 @@ class ThreadTelling:
             first=segment.first,
             modes=self.run_modes(segment),
         )
-        yield from ((frame.number, frame) for frame in telling.frames(event))
+        is_edit = edits.is_edit(segment.run)
+        if not is_edit:
+            yield from ((frame.number, frame) for frame in telling.frames(event))
         if STATE_UPDATE in self.modes and (state := self._state(event)) is not None:
             yield STATE, Frame(STATE_UPDATE, state)
-        if event["seq"] == segment.last:
+        if event["seq"] == segment.last and not is_edit:
             yield DONE, Frame(METADATA, {"status": "run_done", "run_id": str(segment.wire_id)})
 
     def _segment(self, event: Envelope) -> Segment | None:

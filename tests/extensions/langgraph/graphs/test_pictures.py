@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from langgraph.graph import END, START, StateGraph
+from langgraph.pregel.remote import RemoteGraph
+from langgraph_sdk.errors import APIStatusError
 
 from checkpoints.models.graphs import GraphDrawing
 from extensions.langgraph.graphs import drawing, kept_drawings
@@ -22,6 +24,7 @@ from runs.models import Run
 from runs.workflows.base.pictures import InnerEdge, InnerGraph, InnerNode
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import file_database
+from tests.doors.langgraph import sdk_of
 from tests.extensions.langgraph.graphs import graphs
 from tests.extensions.langgraph.graphs.graphs import State
 from tests.hitl.views.order_pages import ATTACKS, text, url
@@ -268,3 +271,53 @@ def test_conditions_lead_down_beside_and_back():
         "check. On a condition leads to write (too long), send (fine), the end."
     )
     assert diagrams.draw(InnerGraph(name="empty")) is None
+
+
+def laid_out(graph: Any) -> tuple[set[str], set[tuple[str, str, bool]]]:
+    """Names and edges between nodes as LangGraph draws a graph of its own, seen from the step."""
+    inner = [name for name in graph.nodes if name not in {START, END}]
+    edges = {
+        (f"work:{edge.source}", f"work:{edge.target}", edge.conditional)
+        for edge in graph.edges
+        if {edge.source, edge.target} <= {*inner}
+    }
+    return {f"work:{name}" for name in inner}, edges
+
+
+@pytest.mark.parametrize("name", ["nested", "line", "looping"])
+def test_langgraphs_clients_get_the_nodes_of_a_graph_in_a_step(graph_order, ana, name):
+    graph_order(name)
+    assistants = sdk_of(ana).assistants
+
+    def drawn(**xray: Any) -> tuple[list[str], set[tuple[str, str, bool]]]:
+        got: Any = assistants.get_graph("graph", **xray)
+        edges = {
+            (edge["source"], edge["target"], edge.get("conditional", False))
+            for edge in got["edges"]
+        }
+        assert {end for edge in edges for end in edge[:2]} <= {one["id"] for one in got["nodes"]}
+        return [one["id"] for one in got["nodes"]], edges
+
+    plain = drawn()
+    assert plain == ([START, "work", END], {(START, "work", False), ("work", END, False)})
+    assert drawn(xray=True) == plain  # no worker has loaded it yet
+    pictures.look_at_start()
+    compiled: Any = getattr(graphs, name)
+    compiled = compiled if hasattr(compiled, "get_graph") else compiled().compile()
+    for xray in (True, 1, False):
+        names, edges = drawn(xray=xray)
+        if xray is False:
+            assert (names, edges) == plain
+            continue
+        # to LangGraph a graph's own nodes are depth 0, and here a graph is within a step
+        theirs, between = laid_out(compiled.get_graph(xray=xray is True))
+        assert (names[0], names[-1]) == (START, END)
+        assert {*names} - {START, END, "work:__start__", "work:__end__"} == theirs
+        assert between <= edges
+        (into,) = {target for source, target, _ in edges if source == START}
+        assert into in {f"work:{START}", *theirs}
+    assert RemoteGraph("graph", sync_client=sdk_of(ana)).get_graph(xray=True).nodes.keys() == {
+        *drawn(xray=True)[0]
+    }
+    with pytest.raises(APIStatusError, match="xray"):
+        assistants.get_graph("graph", xray="odd")  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +28,7 @@ from hitl.threads import export as whole
 from hitl.threads import messages
 from runs import definitions
 from runs import services as runs
-from runs.definitions import TemplateInvalid, readiness
+from runs.definitions import TemplateInvalid, pictures, readiness
 from runs.engine import record
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -59,7 +60,9 @@ def graph_order(file_database, settings, make_order) -> Any:
     }
     EFFECTS.clear()
 
-    def make(name: str, output: Any = ("log", "answers"), **more: Any) -> Any:
+    def make(
+        name: str, output: Any = ("log", "answers"), stops: Sequence[str] = (), **more: Any
+    ) -> Any:
         config = {
             "graph": name,
             "input": {"topic": "/order/input/topic"},
@@ -73,7 +76,7 @@ def graph_order(file_database, settings, make_order) -> Any:
             steps=[{"step_type": "work", "step_template_slug": "graph"}],
             needs_repository=False,
         )
-        return make_order("graph", input={"topic": "tea"})
+        return make_order("graph", input={"topic": "tea"}, interrupt_before=stops)
 
     return make
 
@@ -549,21 +552,28 @@ class Deaths:
         return through
 
 
-@pytest.mark.parametrize("name", ["line", "parallel"])
-def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
-    """P4, P5: each answer is used once, no finished node is done again, and nothing is doubled in
-    what the graph holds.
+STOPS = ["work/a", "work/ask", "work/b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stops"), [("line", []), ("parallel", []), ("line", STOPS)], ids=str
+)
+def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name, stops):
+    """P4, P5: each answer is used once, no finished node is done again, each stop is asked about
+    once, and nothing is doubled in what the graph holds.
     """
+    pictures.look_at_start()
     deaths, moment, through = Deaths(monkeypatch), 0, 0
     while not through:
         moment += 1
         EFFECTS.clear()
-        order = graph_order(name)
+        order = graph_order(name, stops=stops)
         through = deaths.survived(order, moment)
         while pause := Pause.objects.open().filter(run__work_order=order).first():
-            services.decide(
-                pause.pk, Answer("answer", Via.PAGE, **said(f"yes {pause.question}")), by=ana
-            )
+            is_stop = pause.phase == "interrupted_after"
+            given = {} if is_stop else said(f"yes {pause.question}")
+            action = "approve" if is_stop else "answer"
+            services.decide(pause.pk, Answer(action, Via.PAGE, **given), by=ana)
             through &= deaths.survived(order, moment)
         order = fresh(order)
         assert order.status == "completed", (moment, order.latest_run.error)
@@ -573,11 +583,10 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
         }
         assert of(order) == expected[name], moment
         asked = Pause.objects.filter(run__work_order=order).count()
-        assert asked == (1 if name == "line" else 3), moment
-        assert (
-            sum(EFFECTS[node] - 1 for node in EFFECTS if node != "ask")
-            <= 1 + (name == "parallel") * 3
-        ), (moment, EFFECTS)
+        assert asked == (1 + len(stops) if name == "line" else 3), moment
+        assert sum(EFFECTS[node] - 1 for node in EFFECTS if node != "ask") <= 1 + (
+            name == "parallel"
+        ) * 3 + len(stops), (moment, EFFECTS)
     assert moment > 3
 
 
