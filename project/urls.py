@@ -5,6 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from hitl.api import printed_urls
 from hitl.http import languages
 from hitl.views import probes
 from project.identity.login import of_admin
@@ -35,6 +36,7 @@ urlpatterns = [
     path("admin/login/", of_admin),
     path("admin/", admin.site.urls),
     path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # a second set
+    path("api/agent-work-orders", printed_urls.work_orders),
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
     path("api/reference/", reference, name="reference"),
     path("livez", probes.livez, name="livez"),
