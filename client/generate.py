@@ -59,6 +59,8 @@ def models(schemas: dict[str, Schema]) -> str:
     text += "from typing import Any, Literal, NotRequired, TypedDict\n\n"
     aliases = ""  # last: what they name has to be there
     for name, schema in schemas.items():
+        if name.endswith("Form"):  # the client sends files in JSON
+            continue
         if schema.get("type") != "object" or "properties" not in schema:
             aliases += f"{name} = {type_of(schema)}\n\n" if name != "NullEnum" else ""
             continue

@@ -20,7 +20,7 @@ from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
 from runs.api.fields import OptionalText, TextOrNull
-from runs.api.requests import body_of, user_of
+from runs.api.requests import CannotBe, body_of, user_of
 from runs.security import scopes
 from runs.states import Lifecycle
 
@@ -287,7 +287,7 @@ def event_in(request: Request, run_id: str = "") -> ResumeEvent:
     """The event of a request; of the run in the address where there is one."""
     values = body_of(request, ResumeEventIn)
     if not (run_id or values["run_id"]) or (run_id and values["run_id"] not in {"", run_id}):
-        raise serializers.ValidationError({"run_id": ["The run's id, as in the address."]})
+        raise CannotBe({"run_id": ["The run's id, as in the address."]})
     return ResumeEvent(**{**values, "run_id": run_id or values["run_id"]})
 
 

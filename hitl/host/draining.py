@@ -12,6 +12,7 @@ import asyncio
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,10 +68,14 @@ def with_daphne(application: Any) -> Any:
     alone = sys.argv[1:2] == ["standalone"]
     if not alone and "daphne" not in Path(sys.argv[0]).parts:
         return application
+    from daphne import http_protocol
     from twisted.internet import reactor  # the one that Daphne has installed
     from twisted.internet.defer import Deferred
     from twisted.internet.tcp import Port
 
+    # it would read each form beside Django, and refuse without a word what it cannot read
+    protocol: Any = http_protocol
+    protocol.WebRequest = partial(protocol.WebRequest, parsePOSTFormSubmission=False)
     drain, server, later = Drain(), cast("Any", reactor), cast("Any", Deferred)
 
     def stop() -> Any:

@@ -9,6 +9,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from hitl.api import printed_urls
 from hitl.http import languages
 from hitl.rendering import templating
 from hitl.views import probes
@@ -37,6 +38,7 @@ shared = [
     path("language", languages.change, name="set_language"),
     path("words.js", languages.words, name="words"),
     path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # a second set
+    path("api/agent-work-orders", printed_urls.work_orders),
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
     path("api/reference/", reference, name="reference"),
     path("livez", probes.livez, name="livez"),

@@ -28,6 +28,7 @@ from hitl.outbound.quotas import QuotaUsed
 from hitl.wait_gate import resume, resume_events, waits
 from hitl.wait_gate.starts import StartInvalid
 from runs.agents.approval import RulesRefused
+from runs.api.requests import CannotBe
 from runs.definitions import TemplateInvalid
 from runs.definitions.tool_approvals import CallInvalid
 from runs.git.repositories import RepositoryInvalid
@@ -165,7 +166,9 @@ def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str,
         )
     if isinstance(error, exceptions.ValidationError):
         return (
-            "The request was not understood; nothing was changed.",
+            "What the request asks for cannot be; nothing was changed."
+            if isinstance(error, CannotBe)
+            else "The request was not understood; nothing was changed.",
             "invalid",
             {"errors": response.data},
         )

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 MINUTE = 60
 AWAY_SECONDS = 10.0
 """After the cache failed it is left alone for so long, so that no request waits for it."""
-API = ("/api/v1/", "/api/agent-work-orders/")
+API = ("/api/v1/", "/api/agent-work-orders")
 """Where programs ask: the second one is `hitl.api.printed_urls`."""
 
 _away_until = 0.0

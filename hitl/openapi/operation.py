@@ -6,6 +6,7 @@ a token needs. This module imports no view: views import it, by `extend_schema`.
 
 from __future__ import annotations
 
+import json
 import typing
 from http import HTTPStatus
 from typing import Any
@@ -70,6 +71,10 @@ KEY = {
 
 SOMETHING = ("array", "boolean", "number", "object", "string")
 """Every type of JSON but null."""
+PASSED_OVER = {"description": "Taken as it was read, and not looked at."}
+FORM = "multipart/form-data"
+FILES = {"^input[.].": {"type": "string", "format": "binary"}}
+"""Parts of a form that are files (`runs.api.requests`)."""
 
 
 class Problem(serializers.Serializer[Any]):
@@ -153,6 +158,29 @@ class Operation(AutoSchema):
         A parser of anything is for programs that do not say it.
         """
         return [kind for kind in super().map_parsers() if kind != "*/*"]
+
+    def _get_request_body(self, direction: Any = "request") -> Any:
+        # as above
+        body = super()._get_request_body(direction)  # type: ignore[no-untyped-call]
+        form = (body or {}).get("content", {}).get(FORM)
+        if form is not None:
+            form["schema"] = self._with_files(form["schema"]["$ref"].rpartition("/")[2])
+        return body
+
+    def _with_files(self, name: str) -> dict[str, Any]:
+        """A reference to the body of this name as a form: its `input` may have files, and no part
+        is null.
+        """
+        body = self.registry[name, ResolvedComponent.SCHEMA].schema
+        parts = {part: _never_null(schema) for part, schema in body["properties"].items()}
+        component = ResolvedComponent(  # type: ignore[no-untyped-call]  # as above
+            f"{name}Form",
+            ResolvedComponent.SCHEMA,
+            {**body, "properties": parts, "patternProperties": FILES},
+            object=f"form {name}",
+        )
+        self.registry.register_on_missing(component)
+        return dict(component.ref)
 
     def _scopes(self) -> str:
         """What tokens may do it, in words; "" where no token does."""
@@ -239,6 +267,13 @@ class Operation(AutoSchema):
             # no default spares a field here
             if isinstance(serializer, serializers.ModelSerializer) and schema.get("properties"):
                 schema["required"] = sorted(schema["properties"])
+        elif (properties := schema.get("properties")) is not None:
+            # generators of clients take a field with a default for one that is always there
+            for name, field in properties.items():
+                properties[name] = _left_out(field, tell=self.method != "PATCH")
+            for name in getattr(serializer, "passed_over", ()):
+                properties.setdefault(name, PASSED_OVER)
+            schema["additionalProperties"] = False  # `runs.api.requests` refuses them
         return schema
 
     def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
@@ -271,6 +306,25 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     bare = {name: value for name, value in schema.items() if name not in about}
     kinds = bare["allOf"] if set(bare) == {"allOf"} else [bare]
     return {"oneOf": [*(kinds if len(kinds) == 1 else [bare]), {"type": "null"}], **about}
+
+
+def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
+    kinds = schema.get("type")
+    if not isinstance(kinds, list):
+        return schema
+    left = [kind for kind in kinds if kind != "null"]
+    return {**schema, "type": left[0] if len(left) == 1 else left}
+
+
+def _left_out(schema: dict[str, Any], *, tell: bool) -> dict[str, Any]:
+    """The same schema, with its default in words."""
+    bare = {name: value for name, value in schema.items() if name != "default"}
+    if tell and schema.get("default") not in (None, "", [], {}):
+        words = f"Left out, it is `{json.dumps(schema['default'])}`."
+        about = schema.get("description", "")
+        # behind a list of words it would stand in the last of them
+        bare["description"] = f"{about}{chr(10) * 2 if chr(10) in about else ' '}{words}".lstrip()
+    return bare
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,11 @@ REFUSED = "403 `may_not_limit`: it takes the right `runs.add_template`."
 
 class LimitIn(serializers.Serializer[Any]):
     template = serializers.SlugField(max_length=80, help_text="Its slug; all its versions.")
-    name = OptionalText(
-        max_length=80, help_text="Limits of one name share their places. Empty: its own."
+    name = serializers.SlugField(
+        default="",
+        allow_blank=True,
+        max_length=80,
+        help_text="Limits of one name share their places. Empty: its own.",
     )
     pointer = OptionalText(
         max_length=200,
@@ -43,9 +46,6 @@ class LimitIn(serializers.Serializer[Any]):
         max_value=1000,
         help_text="Of runs that wait for the same places higher ones go first.",
     )
-
-    def validate_name(self, name: str) -> str:
-        return str(serializers.SlugField(allow_blank=True).run_validation(name))
 
 
 class LimitChange(LimitIn):

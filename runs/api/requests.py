@@ -17,11 +17,21 @@ from runs import limits
 from runs.api.fields import unknown_fields
 
 
+class CannotBe(serializers.ValidationError):
+    """A request that is as the OpenAPI document says, and asks for what cannot be."""
+
+    status_code = 422
+    code = "cannot_be"
+    """Of an error that only looking at other fields, or at what there is, can find."""
+
+
 def body_of(request: Request, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
     """Give the values of a request's body; raises ValidationError where they are not right, or
     where the body has a field that nobody would read.
     """
-    given = _of_form(request.data) if isinstance(request.data, QueryDict) else request.data
+    given = request.data
+    if isinstance(given, QueryDict):
+        given = _of_form(given, serializer)
     return values_of(given, serializer, context={"request": request})
 
 
@@ -34,7 +44,9 @@ def values_of(
     data = serializer(data=given, context=dict(context or {}))
     unknown = unknown_fields(data, given)
     if not data.is_valid() or unknown:
-        raise serializers.ValidationError({**data.errors, **unknown})
+        errors = {**data.errors, **unknown}
+        codes = {getattr(word, "code", "") for words in errors.values() for word in words}
+        raise (CannotBe if codes == {CannotBe.code} else serializers.ValidationError)(errors)
     return dict(data.validated_data)
 
 
@@ -43,22 +55,39 @@ def user_of(request: Request) -> User:
     return cast(User, request.user)
 
 
-def _of_form(given: QueryDict) -> dict[str, Any]:
-    """A form with files as the JSON that it stands for: `input` is a text of JSON, and each file a
-    part of it, by its dotted path: `input.invoice`. Raises ValidationError.
+def _of_form(given: QueryDict, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """A form as the JSON that it stands for: `input` is a text of JSON, a list has a part for each
+    item, and a file or a text is put into the input by its dotted path: `input.invoice`. Raises
+    ValidationError.
     """
-    parts: dict[str, Any] = dict(given.items())
-    sent = {name: part for name, part in parts.items() if isinstance(part, UploadedFile)}
-    values = {name: part for name, part in parts.items() if name not in sent}
-    if "input" in values or sent:
+    lists = {
+        name
+        for name, field in serializer().fields.items()
+        if isinstance(field, serializers.ListField)
+    }
+    parts = {name: given.getlist(name) if name in lists else part for name, part in given.items()}
+    inside = {
+        name: part
+        for name, part in parts.items()
+        if isinstance(part, UploadedFile) or name.startswith("input.")
+    }
+    values: dict[str, Any] = {name: part for name, part in parts.items() if name not in inside}
+    if "input" in values or inside:
         values["input"] = _json(values.get("input") or "{}")
-    for name, file in sent.items():
+    for name, part in inside.items():
         first, *path = name.split(".")
-        content = base64.b64encode(file.read()).decode()
-        if first != "input" or not path or not _put(values["input"], path, file.name, content):
+        if first != "input" or not path or not _put(values["input"], path, _told(part)):
             words = "A file is a part of the input: name it input.<field>, as input.items.0.scan."
             raise serializers.ValidationError({name[:100]: [words]})
     return values
+
+
+def _told(part: Any) -> Any:
+    """A file as the input holds it; a text as it is."""
+    if not isinstance(part, UploadedFile):
+        return part
+    content = base64.b64encode(part.read()).decode()
+    return {"name": (part.name or "")[:200], "content": content}
 
 
 def _json(text: str) -> Any:
@@ -71,8 +100,10 @@ def _json(text: str) -> Any:
         raise serializers.ValidationError({"input": ["This is not JSON."]}) from error
 
 
-def _put(value: Any, path: list[str], name: str | None, content: str) -> bool:
-    """Put a file at its place in a value; tells whether there is such a place."""
+def _put(value: Any, path: list[str], told: Any) -> bool:
+    """Put something at its place in a value; tells whether there is such a place."""
+    if len(path) > limits.BODY_DEPTH:
+        return False
     for part in path[:-1]:
         if isinstance(value, dict):
             value = value.setdefault(part, {})
@@ -82,5 +113,5 @@ def _put(value: Any, path: list[str], name: str | None, content: str) -> bool:
             return False
     if not isinstance(value, dict):
         return False
-    value[path[-1]] = {"name": (name or "")[:200], "content": content}
+    value[path[-1]] = told
     return True

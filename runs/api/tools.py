@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from runs.agents import approval, tools
 from runs.agents.tools import Tool
 from runs.api.fields import OptionalText
-from runs.api.requests import body_of
+from runs.api.requests import CannotBe, body_of
 from runs.definitions import tool_approvals
 from runs.workflows.tool_calls import RISKS
 
@@ -65,9 +65,8 @@ class ExplainIn(serializers.Serializer[Any]):
         if bool(values["template"]) != bool(values["step"]) or (
             values["template"] and values["rules"] is not None
         ):
-            raise serializers.ValidationError(
-                {"template": ["Name a template and its step, or give rules, or neither."]}
-            )
+            words = "Name a template and its step, or give rules, or neither."
+            raise serializers.ValidationError({"template": [words]}, code=CannotBe.code)
         return values
 
 

@@ -14,6 +14,7 @@ from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.store.prepared_queries import Prepared
 from runs.api.fields import ChildCountsOut, OptionalText, ProgressOut, TellsQuickly, TextOrNull
+from runs.api.requests import CannotBe
 from runs.models import WorkOrder
 from runs.models.priority import HIGHEST, LOWEST, NORMAL, WORDS
 from runs.services import outputs
@@ -67,7 +68,7 @@ class WorkOrderIn(serializers.Serializer[Any]):
         # one answer for a team of others and for none, so that nobody learns which there are
         if name is not None and team is None:
             raise serializers.ValidationError(
-                "You are in no team of this name.", code="not_a_member"
+                "You are in no team of this name.", code=CannotBe.code
             )
         return team
 

@@ -27,7 +27,7 @@ from tests.adversary.played.book import REVIEWERS, TEAM
 from tests.adversary.played.templates import STEPS
 from tests.adversary.still import STILL as STILL
 from tests.adversary.world import CHATS, MAIL_DOMAIN, PEOPLE, World
-from tests.matrix.addresses import API, PRINTED
+from tests.matrix.addresses import API, ORDERS, PRINTED
 from tests.matrix.walk import ARGUMENT
 from tests.matrix.world import NOTHING
 
@@ -356,6 +356,7 @@ CHECKPOINT, DECISION, TURN, DELIVERY = (
 MOVES: dict[str, Body] = {
     f"POST {API}work-orders": _of(bodies.order),
     f"POST {API}work-orders/{ORDER}/resume": _of(bodies.answer),
+    f"POST {ORDERS}": _of(bodies.order),
     f"POST {PRINTED}": _of(bodies.order),
     f"POST {PRINTED}{ORDER}/resume": _of(bodies.answer),
     f"POST {API}work-orders/{ORDER}/cancel": plain,

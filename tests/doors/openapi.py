@@ -15,7 +15,6 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.failures import AcceptedNegativeData, FailureGroup
 from schemathesis.generation.feedback import NO_FEEDBACK
 from schemathesis.generation.meta import CoverageScenario
-from schemathesis.openapi.checks import RejectedPositiveData
 from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi.checks import ignored_auth
 
@@ -59,23 +58,11 @@ LENIENT = "Incorrect type"
 
 No program that worked is refused for it.
 """
-RULES = (
-    "You are in no team",
-    "Give either input or content",
-    "Name a template and its step",
-    "as in the address",
-    "and `template` another one",
-)
-"""Begins of what is said where fields together, or a name, break a rule that a schema cannot
-tell.
-"""
 
 
 def is_meant(failure: Any, words: str) -> bool:
     """Whether the answer is as it should be all the same."""
-    if isinstance(failure, AcceptedNegativeData):
-        return LENIENT in words
-    return isinstance(failure, RejectedPositiveData) and any(rule in words for rule in RULES)
+    return isinstance(failure, AcceptedNegativeData) and LENIENT in words
 
 
 def _kind(case: Any) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 API = "api/v1/"
 PRINTED = "api/agent-work-orders/"
 """Where S4 has its addresses: `hitl.api.printed_urls`."""
-REST = (API, PRINTED)
+ORDERS = PRINTED.rstrip("/")
+REST = (API, ORDERS)
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -421,6 +422,7 @@ ADDRESSES: dict[str, Address] = {
         "runs.change_repository", "PUT"
     ),
     API: Address("nowhere", frozenset()),
+    ORDERS: login("GET POST", body={"template": "writing"}, done="paused"),
     PRINTED: login("GET POST", body={"template": "writing"}, done="paused"),
     f"{PRINTED}{ORDER}": own("GET"),
     f"{PRINTED}{ORDER}/pause-state": own("GET"),
@@ -446,8 +448,8 @@ def twin(path: str) -> str:
     """The address below /api/v1/ that one of PRINTED is the same as; every other path is its
     own.
     """
-    rest = path.removeprefix(PRINTED)
-    if not path.startswith(PRINTED) or rest == ".":
+    rest = path.removeprefix(ORDERS).lstrip("/")
+    if not path.startswith(ORDERS) or rest == ".":
         return path
     return API + (
         rest

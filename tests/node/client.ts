@@ -17,6 +17,10 @@ const second = await client.GET("/api/v1/work-orders", { params: { query: { limi
 if (second.error) throw new Error(second.error.code);
 if (second.data.results[0].id === first.data.results[0].id) throw new Error("the second page holds another order");
 
+// creates, with what an order needs; what has a default may be left out
+const create = () => client.POST("/api/v1/work-orders", { body: { template: "repo-tidy", input: { rules: "F401" } } });
+export type Created = Awaited<ReturnType<typeof create>>;
+
 // reads, what is null among it
 const order = await client.GET("/api/v1/work-orders/{order_id}", { params: { path: { order_id } } });
 if (order.error) throw new Error(order.error.code);

@@ -37,7 +37,7 @@ def prepare(folder: Path) -> None:
 def commands(document: Path, *more: str) -> list[list[str]]:
     """What makes the client and the program, in the folder."""
     programs = INSTALLED / "node_modules" / ".bin"
-    made = ["--default-non-nullable", "false", "--output", "schema.ts"]
+    made = ["--output", "schema.ts"]
     return [
         [str(programs / "openapi-typescript"), str(document.resolve()), *made],
         [str(programs / "tsc"), *COMPILER, *more, "client.ts"],

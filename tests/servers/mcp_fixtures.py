@@ -191,12 +191,39 @@ TOOLS: dict[str, Callable[[Any, Any], Awaitable[Result]]] = {
     "test_input_required_result_multi_round": rounds,
     "test_input_required_result_tampered_state": request_state,
     "test_input_required_result_capabilities": by_capability,
+    "json_schema_2020_12_tool": gives(text("done")),
+}
+WORDS = {"type": "string"}
+SCHEMAS: dict[str, Result] = {
+    "json_schema_2020_12_tool": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {"$anchor": "addressDef", "type": "object", "properties": {"street": WORDS}}
+        },
+        "properties": {
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": WORDS,
+            "email": WORDS,
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": False,
+    }
 }
 
 
 async def list_tools(context: Any, params: Any) -> Result:
-    schema = {"type": "object", "properties": {}}
-    return {"tools": [{"name": n, "description": n, "inputSchema": schema} for n in TOOLS]}
+    plain = {"type": "object", "properties": {}}
+    return {
+        "tools": [
+            {"name": name, "description": name, "inputSchema": SCHEMAS.get(name, plain)}
+            for name in TOOLS
+        ]
+    }
 
 
 async def call_tool(context: Any, params: Any) -> Any:

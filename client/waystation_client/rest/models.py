@@ -353,6 +353,17 @@ class DryRunIn(TypedDict):
     size_budget: NotRequired[int | None]
     input: NotRequired[dict[str, Any]]
     request: NotRequired[str]
+    slug: NotRequired[Any]
+    frequency_promise: NotRequired[Any]
+    may_order: NotRequired[Any]
+    who_may_order: NotRequired[Any]
+    can_run: NotRequired[Any]
+    lacks: NotRequired[Any]
+    warnings: NotRequired[Any]
+    newer_in_code: NotRequired[Any]
+    enabled: NotRequired[Any]
+    default: NotRequired[Any]
+    created_at: NotRequired[Any]
 
 
 class DryRunOut(TypedDict):
@@ -1400,6 +1411,10 @@ class StepTemplateIn(TypedDict):
     function: NotRequired[str]
     config: NotRequired[dict[str, Any]]
     sub_steps: NotRequired[list[dict[str, Any]]]
+    slug: NotRequired[Any]
+    warnings: NotRequired[Any]
+    newer_in_code: NotRequired[Any]
+    created_at: NotRequired[Any]
 
 
 class StepTemplateOut(TypedDict):
@@ -1458,6 +1473,16 @@ class TemplateIn(TypedDict):
     retention: NotRequired[dict[str, Any]]
     size_budget: NotRequired[int | None]
     default: NotRequired[bool]
+    slug: NotRequired[Any]
+    frequency_promise: NotRequired[Any]
+    may_order: NotRequired[Any]
+    who_may_order: NotRequired[Any]
+    can_run: NotRequired[Any]
+    lacks: NotRequired[Any]
+    warnings: NotRequired[Any]
+    newer_in_code: NotRequired[Any]
+    enabled: NotRequired[Any]
+    created_at: NotRequired[Any]
 
 
 class TemplateOut(TypedDict):
@@ -1646,6 +1671,7 @@ class WaitIn(TypedDict):
     team: NotRequired[str]
     callback_url: NotRequired[str]
     callback_secret: NotRequired[str]
+    status: NotRequired[Any]
 
 
 class WhyNot(TypedDict):

@@ -19,7 +19,7 @@ from hitl.api.threads.fields import QueuedOut
 from hitl.api.threads.threads import thread_of
 from hitl.threads import messages as threads
 from runs.api.paging import Listed, listed
-from runs.api.requests import user_of
+from runs.api.requests import CannotBe, user_of
 from runs.models import QueuedTurn
 from runs.security import scopes
 from runs.threads import conversation
@@ -141,7 +141,7 @@ def _place_behind(messages: list[Message], message_id: str) -> int:
         (index for index, message in enumerate(messages) if message.id == message_id), None
     )
     if place is None:
-        raise serializers.ValidationError({"after": ["This conversation has no such message."]})
+        raise CannotBe({"after": ["This conversation has no such message."]})
     return place + 1
 
 

@@ -22,7 +22,7 @@ from hitl.api.threads.threads import thread_of
 from hitl.http import incoming
 from hitl.threads import export as whole
 from runs import limits
-from runs.api.requests import user_of
+from runs.api.requests import user_of, values_of
 
 
 class ThreadExport(APIView):
@@ -109,15 +109,13 @@ class ThreadImport(APIView):
         ),
     )
     def post(self, request: Request) -> Response:
-        about = ThreadIn(
-            data={"team": request.query_params.get("team") or None}, context={"request": request}
-        )
-        about.is_valid(raise_exception=True)
+        team = request.query_params.get("team") or None
+        about = values_of({"team": team}, ThreadIn, {"request": request})
         if not request.data:  # DRF asks no parser about an empty body
             raise thread_document.ImportRefused("document_invalid", "There is no document.")
         loaded = whole.load(
             cast(thread_document.Document, request.data),
             owner=user_of(request),
-            team=about.validated_data["team"],
+            team=about["team"],
         )
         return Response(ThreadOut(thread_of(loaded.thread.pk, request)).data, status=201)

@@ -16,6 +16,7 @@ from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.threads.messages import MessageOutcome
 from runs.api.fields import ChildCountsOut, OptionalText, ProgressOut, TellsQuickly, TextOrNull
+from runs.api.requests import CannotBe
 from runs.models import Pause, QueuedTurn, Run
 from runs.services import is_imported
 from runs.states import RunStatus
@@ -74,7 +75,7 @@ class ThreadIn(serializers.Serializer[Any]):
         )
         if name is not None and team is None:
             raise serializers.ValidationError(
-                "You are in no team of this name.", code="not_a_member"
+                "You are in no team of this name.", code=CannotBe.code
             )
         return team
 
@@ -365,13 +366,8 @@ class RunIn(serializers.Serializer[Any]):
         """A `workflow_uri` is a template by another name."""
         named = values.pop("workflow_uri").rpartition("/")[2].partition(".")[0]
         if named and values["template"] not in ("", named):
-            raise serializers.ValidationError(
-                {
-                    "workflow_uri": [
-                        f"It names {named}, and `template` another one. Give one of them."
-                    ]
-                }
-            )
+            words = f"It names {named}, and `template` another one. Give one of them."
+            raise serializers.ValidationError({"workflow_uri": [words]}, code=CannotBe.code)
         return {**values, "template": values["template"] or named}
 
 
@@ -382,7 +378,7 @@ class InputIn(serializers.Serializer[Any]):
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         given = values["input"] if values["content"] is None else values["content"]
         if given is None or (values["input"] is not None and values["content"] is not None):
-            raise serializers.ValidationError("Give either input or content.", code="required")
+            raise serializers.ValidationError("Give either input or content.", code=CannotBe.code)
         return {"given": message(given)}
 
 

@@ -94,7 +94,7 @@ def test_the_team_may_be_named_by_its_members_only(told, api, ben, zoe):
     document = api(ben).get(url(told)).content
     assert post(api(ben), document, "?team=platform").json()["team"] == "platform"
     refused = post(api(zoe), document, "?team=platform")
-    assert refused.status_code == 400
+    assert refused.status_code == 422
     assert Import.objects.count() == 1
 
 

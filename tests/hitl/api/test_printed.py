@@ -27,7 +27,7 @@ FORM = "application/x-www-form-urlencoded"
 THREE = [{"step_type": name, "pause_after": False} for name in ("planning", "execute", "review")]
 
 
-@pytest.mark.parametrize("address", [PRINTED, "/api/v1/work-orders"])
+@pytest.mark.parametrize("address", [PRINTED, PRINTED[:-1], "/api/v1/work-orders"])
 @pytest.mark.parametrize("said", [FORM, f"{FORM}; charset=utf-8", ""])
 def test_with_a_token_json_need_not_say_that_it_is(ana_api, address, said):
     """S4-35: `curl -d` says that it sends a form; the documents' commands were answered 415."""

@@ -91,7 +91,7 @@ def test_what_cannot_be_kept_is_refused_by_the_name_of_its_field(rest, subtests)
         ({"catch_up_most": 101}, 400, "catch_up_most"),
         ({"overlap": "maybe"}, 400, "overlap"),
         ({"name": ""}, 400, "name"),
-        ({"team": "strangers"}, 400, "team"),
+        ({"team": "strangers"}, 422, "team"),
         ({"template": on_code()}, 422, "repository_url"),
     ]
     for wrong, status, field in cases:

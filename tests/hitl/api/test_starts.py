@@ -190,7 +190,7 @@ def test_what_cannot_be_kept_is_refused_by_the_name_of_its_field(rest, subtests)
         ({"input": {"x": "x" * 70_000}}, 422, "input"),
         ({"template": "no-such"}, 404, None),
         ({"name": "no spaces"}, 400, "name"),
-        ({"team": "strangers"}, 400, "team"),
+        ({"team": "strangers"}, 422, "team"),
     ]
     for wrong, status, field in cases:
         with subtests.test(ascii(wrong)[:60]):

@@ -166,15 +166,14 @@ def test_a_workflow_is_named_by_its_path_too(call, thread):
         )["how"]
         == "started"
     )
-    for wrong in (
-        {"workflow_uri": "talk.yaml", "template": "talk-pausing"},
-        {"workflow_uri": "../"},
-        {"workflow_uri": "a b"},
-        {"workflow_uri": 3.5},
+    for wrong, status in (
+        ({"workflow_uri": "talk.yaml", "template": "talk-pausing"}, 422),
+        ({"workflow_uri": "../"}, 400),
+        ({"workflow_uri": "a b"}, 400),
+        ({"workflow_uri": 3.5}, 400),
     ):
-        assert call("post", path, {"input": "x", **wrong}, status=400)["errors"].keys() == {
-            "workflow_uri"
-        }
+        refused = call("post", path, {"input": "x", **wrong}, status=status)
+        assert refused["errors"].keys() == {"workflow_uri"}
     assert (
         call("post", path, {"workflow_uri": "workflows/none.yaml", "input": "x"}, status=404)[
             "code"
@@ -315,7 +314,7 @@ def test_nonsense_is_a_clear_refusal(call, thread, subtests):
             "invalid",
         ),
         ("post", "threads", {"title": "x" * 201}, 400, "invalid"),
-        ("post", "threads", {"team": "nobody's"}, 400, "invalid"),
+        ("post", "threads", {"team": "nobody's"}, 422, "invalid"),
         ("get", "threads/{t}/state", None, 404, "not_found"),
         ("get", "threads/{t}/events?after=-1", None, 400, "invalid"),
         ("get", "threads/{t}/events?limit=99999", None, 400, "invalid"),

@@ -113,8 +113,8 @@ def test_what_cannot_be_explained_is_refused_with_a_code(api, ana, asker, subtes
         ),
         ({"tool": "clock", "template": "none", "step": "work"}, 404, "template_not_found"),
         ({"tool": "clock", "template": "asking", "step": "finish"}, 422, "call_invalid"),
-        ({"tool": "clock", "template": "asking"}, 400, "invalid"),
-        ({"tool": "clock", "template": "asking", "step": "work", "rules": []}, 400, "invalid"),
+        ({"tool": "clock", "template": "asking"}, 422, "invalid"),
+        ({"tool": "clock", "template": "asking", "step": "work", "rules": []}, 422, "invalid"),
         ({}, 400, "invalid"),
     ]
     for body, status, code in cases:

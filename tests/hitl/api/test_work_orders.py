@@ -125,7 +125,7 @@ def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, sub
         ({"template": "writing", "input": "x"}, 400, "invalid"),
         ({"template": "writing", "input": {"a": "\ud800"}}, 422, "input_invalid"),
         ({"template": "writing", "input": {"\udcff": 1}}, 422, "input_invalid"),
-        ({"template": "writing", "team": "nobody"}, 400, "invalid"),
+        ({"template": "writing", "team": "nobody"}, 422, "invalid"),
         ({"template": "writing", "team": "a\x00"}, 400, "invalid"),
         ({"template": "writing", "team": {"name": "platform"}}, 400, "invalid"),
         ([], 400, "invalid"),
@@ -180,9 +180,22 @@ def test_an_order_may_come_as_a_form_for_the_sake_of_its_files(ana_api):
     assert answer.status_code == 201, answer.json()
 
 
+def test_a_form_has_a_part_for_each_item_of_a_list_and_for_each_text_of_the_input(ana_api):
+    """Before, a list in a form was refused whatever stood in it, as schemathesis found."""
+    steps = ["planning", "finish"]
+    form = {"template": "writing", "interrupt_before": steps, "input": '{"x": 1}', "input.y.z": "2"}
+    answer = ana_api.post(ORDERS, form, format="multipart")
+    assert answer.status_code == 201, answer.json()
+    order = WorkOrder.objects.get()
+    assert order.input == {"x": 1, "y": {"z": "2"}}
+    assert order.latest_run.interrupt_before == steps
+    too_deep = {"template": "writing", f"input{'.a' * 300}": "1"}
+    problem(ana_api.post(ORDERS, too_deep, format="multipart"), 400, "invalid")
+
+
 def test_a_team_that_is_not_yours_cannot_be_given_an_order(templates, zoe, team, api):
     response = api(zoe).post(ORDERS, {"template": "writing", "team": "platform"}, format="json")
-    problem(response, 400, "invalid")
+    problem(response, 422, "invalid")
     assert not Thread.objects.exists()
 
 

@@ -77,6 +77,6 @@ def test_a_team_of_others_and_one_that_there_is_not_are_refused_alike(api, ana, 
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
     thread = api(ana).post("/api/v1/threads", {"team": named}, format="json")
     assert (thread.status_code, thread.json()["errors"]) == (
-        400,
+        422,
         {"team": ["You are in no team of this name."]},
     )

@@ -285,7 +285,7 @@ def test_what_cannot_be_told_decides_nothing(engine, subtests):
         ({"payload": {"decision": "approve", "revision": 2}}, 409, "revision_mismatch"),
         ({"payload": "approve", "input_type": "needs_bookkeeper_decision"}, 409, "wrong_question"),
         ({"payload": "approve", "pause_id": "pse_other"}, 409, "wrong_question"),
-        ({"payload": "approve", "run_id": "other"}, 400, "invalid"),
+        ({"payload": "approve", "run_id": "other"}, 422, "invalid"),
     ]
     for event, status, code in cases:
         with subtests.test(ascii(event)[:60]):

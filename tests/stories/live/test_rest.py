@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -123,6 +125,21 @@ def test_the_main_job_over_the_shell(stack, token):
     )
     stack.manage("workorder", "--user", "ana", "cancel", order)
     assert "Cancelled by user at executing phase" in show()
+
+
+def test_a_form_that_the_server_could_not_read_is_refused_in_words(stack, token):
+    """Daphne read each form beside Django, and answered this one with an empty 400."""
+    request = urllib.request.Request(
+        f"{stack.url}/api/v1/work-orders",
+        b"--odd--\r\n",
+        {
+            "Authorization": f"Bearer {token('ana')}",
+            "Content-Type": "multipart/form-data; boundary=odd",
+        },
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request)
+    assert (refused.value.code, json.load(refused.value)["code"]) == (422, "template_required")
 
 
 def test_a_source_that_is_no_repository_is_refused_with_a_reason(stack, token):
