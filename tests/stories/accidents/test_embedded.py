@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.databases import copies
+from tests.servers.private import children_of, processor_seconds
 from tests.servers.stack import Stack, until
 from tests.worlds.repositories import git
 
@@ -127,8 +128,8 @@ def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
 
 
 def only_child_of(pid: int) -> int:
-    [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
+    [child] = children_of(pid)
+    return child
 
 
 def is_gone(pid: int) -> bool:
@@ -254,6 +255,7 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
         server = only_child_of(supervisor)
         save("second words", 'Review(reviewers={"groups": ["counsel"]})')
         until(lambda: log().count("Reloaded") == 1, what="the new file", every=0.02)
+        assert processor_seconds(children_of(supervisor)[-1]) < 2, "what a saver waits for, alone"
         until(lambda: is_gone(server), what="the end of the server before")
         assert content_of_a_new_order() == "second words"
         assert "Made group    counsel" in log()
