@@ -301,5 +301,5 @@ def _run_of(trace_id: str) -> str:
         return trace_id
     newest = Run.objects.filter(thread=thread_id).order_by("-id").first()
     if newest is None:
-        raise NotFound("There is no such trace.")
+        raise NotFound("There is no such run.")  # as what they may not see
     return newest.shown_id

@@ -248,8 +248,8 @@ def test_who_is_asked_only_names_the_run_as_its_engine_does_and_is_told_no_state
         assert Wait.objects.get().reported == ""
     else:
         body = {"traceId": trace_id, "promptId": pause.shown_id, "response": "approve"}
-        told = [client.post("/api/v1/resume", body, format="json") for _ in range(2)]
-        assert [one.status_code for one in told] == [200, 200], "the same again is the same"
+        both = [client.post("/api/v1/resume", body, format="json") for _ in range(2)]
+        assert [one.status_code for one in both] == [200, 200], "the same again is the same"
     assert Decision.objects.get().decided_by == mia
     assert not EarlyAnswer.objects.exists()
 
