@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +10,13 @@ from typing import Any, NamedTuple
 
 from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from hitl.forms.kinds import KeptFile, Kind, Option, takes_null
 from hitl.forms.texts import UNITS
 from runs.definitions.editing.fields import DURATION, GROUP, PERSON
-from runs.workflows import attachments
+from runs.workflows import attachments, schemas, timing
 
 MANY = 8
 """Parts of one group that are shown at once; more are folded away."""
@@ -120,6 +122,14 @@ class FormField:
         ]
 
     @property
+    def zone(self) -> dt.tzinfo | None:
+        """Of a moment: the zone in which it is typed and shown, which the page says beside it."""
+        if self.kind != "moment":
+            return None
+        named = self.schema.get(schemas.ZONE)
+        return timing.zone_of(named) if named else timezone.get_current_timezone()
+
+    @property
     def picks(self) -> str:
         """Whose names the page offers while somebody types."""
         return {PERSON: "people", GROUP: "groups"}.get(self.schema.get("format", ""), "")
@@ -198,7 +208,9 @@ class FormField:
     def described_by(self) -> str:
         """Ids of what explains the field, for assistive technology."""
         return " ".join(
-            [f"{self.id}.help"] * bool(self.help) + [f"{self.id}.error"] * bool(self.errors)
+            [f"{self.id}.help"] * bool(self.help)
+            + [f"{self.id}.zone"] * (self.zone is not None)
+            + [f"{self.id}.error"] * bool(self.errors)
         )
 
     def each(self) -> Iterator[FormField]:

@@ -328,7 +328,8 @@ class SchemaForm:
 
     def _typed(self, made: FormField, initial: Any) -> Any:
         if self.data is None:
-            made.value = shown(made.kind, None if initial is ABSENT else initial)
+            begun = None if initial is ABSENT else initial
+            made.value = shown(made.kind, begun, zone=made.zone)
             if made.units:
                 made.value, made.unit = duration_of(made.value)
             return initial
@@ -347,7 +348,7 @@ class SchemaForm:
             made.unit = self.data.get(f"{made.name}.unit", "")
             return as_duration(text, made.unit)
         try:
-            return read(made.kind, text)
+            return read(made.kind, text, zone=made.zone)
         except NotAsTyped as error:
             self.problems[made.path] = [str(error)]
         except (ValueError, OverflowError, RecursionError):
@@ -359,7 +360,7 @@ class SchemaForm:
         """Whether a browser sends this of a field that shows what it began with, and that fits."""
         if made.units:
             return False
-        sent = as_sent(made.kind, shown(made.kind, initial))
+        sent = as_sent(made.kind, shown(made.kind, initial, zone=made.zone))
         return made.value == sent and schemas.fits(made.schema, initial)
 
 

@@ -47,16 +47,19 @@ def as_sent(kind: Kind, value: str) -> str:
     return value.replace("\r", "").replace("\n", "")
 
 
-def read(kind: Kind, text: str) -> Any:
+def read(kind: Kind, text: str, *, zone: dt.tzinfo | None = None) -> Any:
     """What a typed text stands for; raises ValueError where it is no such thing, and
-    OverflowError or RecursionError where it is too much of it."""
+    OverflowError or RecursionError where it is too much of it.
+
+    `zone` is where a time is meant that is typed without one, else the server's.
+    """
     match kind:
         case "whole":
             return whole(text)
         case "number":
             return number(text)
         case "moment":
-            return _moment(dt.datetime.fromisoformat(text)).isoformat()
+            return _moment(dt.datetime.fromisoformat(text), zone).isoformat()
         case "lines":
             return [line.strip() for line in text.split("\n") if line.strip()]
         case "json":
@@ -64,14 +67,14 @@ def read(kind: Kind, text: str) -> Any:
     return text
 
 
-def _moment(at: dt.datetime) -> dt.datetime:
-    """A typed time with its zone, the page's where none was typed; of two equal times the first.
+def _moment(at: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
+    """A typed time with its zone, the field's where none was typed; of two equal times the first.
 
     Raises NotAsTyped.
     """
     if at.tzinfo:
         return at
-    aware = timezone.make_aware(at)
+    aware = timezone.make_aware(at, zone)
     if aware.astimezone(dt.UTC).astimezone(aware.tzinfo).replace(tzinfo=None) != at:
         raise NotAsTyped(
             gettext("On that day there is no such time: the clock is put forward. Choose another.")
@@ -79,8 +82,8 @@ def _moment(at: dt.datetime) -> dt.datetime:
     return aware
 
 
-def shown(kind: Kind, value: Any) -> str:
-    """A value as its field shows it."""
+def shown(kind: Kind, value: Any, *, zone: dt.tzinfo | None = None) -> str:
+    """A value as its field shows it, a time in `zone`, else in the server's."""
     if value is None:
         return ""
     if kind == "check":
@@ -99,7 +102,7 @@ def shown(kind: Kind, value: Any) -> str:
         except ValueError:
             return str(value)
         with suppress(OverflowError):  # the last day there is, in a zone that is ahead
-            at = timezone.localtime(at) if at.tzinfo else at
+            at = timezone.localtime(at, zone) if at.tzinfo else at
         return at.replace(tzinfo=None).isoformat(timespec="seconds")
     return words(value)
 

@@ -32,7 +32,7 @@ EVENTS = {
     EventKind.RUN_RESUMED: "the run goes on: `decision`, `step`, `lifecycle`",
     EventKind.RUN_COMPLETED: "the run ended well: `status`, `conclusion` (how, in words)",
     EventKind.RUN_FAILED: "the run failed, and no retry is due: `error`, `failure_code`, `step`",
-    EventKind.RUN_CANCELLED: "a person or a rule ended the run: `error`, `by`",
+    EventKind.RUN_CANCELLED: "a person or a rule ended the run: `error`, `by`, `reason`",
     EventKind.RUN_EXPIRED: "nobody answered in time: `error`, `pause_id`, `step`, `deadline_at`",
     EventKind.PAUSE_UPDATED: "something became of an open question that decides nothing: `what`, "
     "`pause_id`",

@@ -24,10 +24,12 @@ from hitl.testing.engine import ROUNDS, Endless, Engine
 from hitl.testing.moments import Moments
 from hitl.testing.playing import Play
 from runs.engine.context import streaming
+from runs.workflows import CANCEL
 
 Reply = str | tuple[str, str] | Mapping[str, Any] | dt.timedelta | Callable[[Play], object]
 """What people do where the work asks: "approve"; ("revise", "shorter"); the data that was asked
-for; a time that passes; or a function of the `Play`.
+for; a time that passes; or a function of the `Play`. "cancel" behind a time that passes ends the
+work where it sleeps, too.
 """
 MEASURED = {
     "agent": {"timestamp", "seconds"},
@@ -71,6 +73,8 @@ class Ending:
     died: bool
     unapproved: list[str]
     """Effects behind a review that relied on no decision: `step: key`."""
+    stands: str
+    """How the work stands: its words and the author's line, where it failed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -105,23 +109,26 @@ class Trial:
                 play = Play(engine, self.order)
                 self._carry(play, named)
                 unapproved = [f"{one.step}: {one.key}" for one in play.unapproved_effects]
-                return Ending(_told(play), recorder.calls, life.names, life.dead, unapproved)
+                calls, names = recorder.calls, life.names
+                return Ending(_told(play), calls, names, life.dead, unapproved, play.stands())
         finally:
             engine.close()
 
     def _carry(self, play: Play, named: str) -> None:
         """Give the answers one after the other, and let the time pass that the work waits for."""
         play.engine.work()
-        answers = list(self.answers)
+        answers, passed = list(self.answers), False
         for _ in range(ROUNDS):
-            asked = play.question
-            if asked is not None or (answers and isinstance(answers[0], dt.timedelta)):
+            asked = next(iter(play.questions), None)
+            passes = bool(answers) and isinstance(answers[0], dt.timedelta)
+            if asked is not None or passes or (passed and answers and _ends(answers[0])):
                 if not answers:
                     raise NotCrashProof(
                         f"{asked.step if asked else 'The work'} asks once more than `answers` has "
                         f"entries ({len(self.answers)}), in {named}."
                     )
                 _give(play, answers.pop(0))
+                passed = passes
             elif (due := play.wakes_at) is not None:
                 play.engine.advance(max(due - play.engine.now(), dt.timedelta()))
             else:
@@ -182,8 +189,8 @@ def survives_every_crash(
         whole = trial.run()
         if whole.told["status"] != ends:
             raise NotCrashProof(
-                f"Without any crash the work ended {whole.told['status']}, not {ends}. "
-                f"{whole.told['error']}"
+                f"Without any crash the work ended {whole.told['status']}, not {ends}: "
+                f"{whole.stands}"
             )
         if whole.unapproved:
             raise NotCrashProof(
@@ -306,8 +313,15 @@ class _Process(_Worker):
         os._exit(0)
 
 
+def _ends(reply: Reply) -> bool:
+    """Whether it ends the work wherever that stands."""
+    return reply == CANCEL or (isinstance(reply, tuple) and reply[0] == CANCEL)
+
+
 def _give(play: Play, reply: Reply) -> None:
-    if isinstance(reply, str):
+    if _ends(reply):
+        play.cancel(reply[1] if isinstance(reply, tuple) else "")
+    elif isinstance(reply, str):
         play.decide(reply)
     elif isinstance(reply, tuple):
         play.decide(reply[0], words=reply[1])

@@ -18,7 +18,7 @@ from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.models import Decision, Via, Vote
 from hitl.models.outbound import Channel, Delivery, Link, Occasion
 from hitl.outbound import links
-from hitl.testing.engine import Engine
+from hitl.testing.engine import AUTHOR, Engine
 from hitl.testing.reading import Effect, Point, Question, question_of
 from hitl.threads import export
 from runs import services
@@ -95,7 +95,7 @@ class Play:
         """
         question = next(iter(self.questions), None)
         if question is None and self.status == RunStatus.FAILED:
-            raise NothingAsked(f"Nothing is asked; {self._stands()}")
+            raise NothingAsked(f"Nothing is asked; {self.stands()}")
         return question
 
     @property
@@ -219,13 +219,35 @@ class Play:
             APPROVE, by=by, words=reason, edited=edited, at=at, stage=stage, values=values
         )
 
-    def revise(self, words: str, *, by: By = "", at: str = "") -> Play:
+    def revise(self, words: str, *, by: By = "", at: str = "", stage: str = "") -> Play:
         """Send it back with these words."""
-        return self.decide(REVISE, by=by, words=words, at=at)
+        return self.decide(REVISE, by=by, words=words, at=at, stage=stage)
 
-    def cancel(self, reason: str = "", *, by: By = "", at: str = "") -> Play:
-        """End the work by an answer to its question."""
-        return self.decide(CANCEL, by=by, words=reason, at=at)
+    def cancel(
+        self,
+        reason: str = "",
+        *,
+        by: By = "",
+        at: str = "",
+        stage: str = "",
+        order: bool = False,
+    ) -> Play:
+        """End the work by an answer to its question; where it asks nothing, such as work that
+        sleeps, as the page of its order does.
+
+        Args:
+            order: end the whole order by its page also where child runs ask.
+            by: of the page: somebody who takes part in the work, else who asked for it.
+        """
+        with self.engine.placed():
+            asks = bool(self._open())
+        if order or (not asks and self.status in LIVE and not at and isinstance(by, str)):
+            with self.engine.placed():
+                who = self.engine.person(str(by) or AUTHOR)
+                decisions.cancel_order(self.key, by=who, via=Via.PAGE, reason=reason)
+            self.engine.work()
+            return self
+        return self.decide(CANCEL, by=by, words=reason, at=at, stage=stage)
 
     def answer(
         self, action: str = ANSWER, /, *, by: By = "", at: str = "", stage: str = "", **values: Any
@@ -318,10 +340,10 @@ class Play:
         pauses = [pause for pause in self._open() if at in ("", pause.step, pause.run.child_name)]
         if pauses:
             return pauses[0]
-        raise NothingAsked(f"Nothing is asked{f' at {at}' if at else ''}; {self._stands()}")
+        raise NothingAsked(f"Nothing is asked{f' at {at}' if at else ''}; {self.stands()}")
 
-    def _stands(self) -> str:
-        """How the work stands that asks nothing."""
+    def stands(self) -> str:
+        """How work stands that asks nothing, in words; of failed work with the author's line."""
         stands = f"the run is {self.status}"
         if self.error:
             with self.engine.placed():

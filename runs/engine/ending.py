@@ -156,6 +156,7 @@ def cancel(
     by: str,
     first: Events,
     code: FailureCode = FailureCode.CANCELLED_BY_USER,
+    reason: str = "",
 ) -> list[Wake] | None:
     """End a run and all that runs for it, as a person wished, or its template's rules.
 
@@ -165,6 +166,7 @@ def cancel(
         sources: the statuses it may be in; one that waits for child runs counts as running.
         first: events before those of the end.
         code: whose wish it is.
+        reason: their words, for the event of the end; "" where they stand elsewhere, or nowhere.
     Returns:
         runs that want a message now (its parent, and the step that follows), or None where it was
         in none of `sources`: then roll back.
@@ -180,7 +182,7 @@ def cancel(
     if not runs.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
     move_children(run, children)
-    message = _record_cancelled(run, by=by, first=first, code=code)
+    message = _record_cancelled(run, by=by, first=first, code=code, reason=reason)
     end_children(children, by=by)
     note_on_parent(run, message, level="warning", woken=woken)
     return [*woken, *follow(run, CANCELLED, code=code, words=message, after=after)]
@@ -292,14 +294,17 @@ def end_children(children: Sequence[Run], *, by: str) -> None:
         _record_cancelled(child, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
 
 
-def _record_cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:
+def _record_cancelled(
+    run: Run, *, by: str, first: Events, code: FailureCode, reason: str = ""
+) -> str:
     head, phase = _stood(run)
     message = f"Cancelled {WHOSE[code]} at {phase} phase"
     Run.objects.filter(pk=run.pk).update(error=message)
+    why = {"reason": reason} if reason else {}
     facts: Events = [
         *first,
         line(message, by=by),
-        (EventKind.RUN_CANCELLED, {"error": message, "by": by}),
+        (EventKind.RUN_CANCELLED, {"error": message, "by": by, **why}),
     ]
     if (checkpoint := _last(run, head, CheckpointStatus.CANCELLED, code)) is not None:
         store.insert(checkpoint)

@@ -420,14 +420,15 @@ def cancel(order_id: uuid.UUID, *, by: User) -> None:
     cancel_run(run, by=by)
 
 
-def cancel_run(run: Run, *, by: User) -> None:
+def cancel_run(run: Run, *, by: User, reason: str = "") -> None:
     """End a run and its child runs. As `cancel`."""
-    ending.undisturbed(lambda: _cancel(run, by))
+    ending.undisturbed(lambda: _cancel(run, by, reason))
 
 
-def _cancel(run: Run, by: User) -> None:
+def _cancel(run: Run, by: User, reason: str) -> None:
     keyed.made(run.shown_id)
-    woken = ending.cancel(run, {PENDING, RUNNING}, by=by.get_username(), first=[])
+    who = by.get_username()
+    woken = ending.cancel(run, {PENDING, RUNNING}, by=who, first=[], reason=reason)
     if woken is None:
         raise RunEnded(gettext("This has ended already, so there was nothing to cancel."))
     for run_id, queue in woken:

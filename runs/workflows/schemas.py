@@ -30,6 +30,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 
 from runs import limits
+from runs.workflows import timing
 from runs.workflows.refusals import config_fault, fault_of, in_json, library_message
 
 MAX_BYTES = limits.SCHEMA_BYTES
@@ -63,6 +64,8 @@ ORDER = "x-order"
 """Annotation of an object in a schema: names of its properties in the order in which they are
 shown. PostgreSQL's `jsonb` does not keep it, and neither does a program that sorts keys.
 """
+ZONE = "x-zone"
+"""Annotation of a `date-time`: the IANA zone in which forms take it and show it."""
 
 
 class SchemaRefused(Exception):
@@ -167,14 +170,15 @@ def declared(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_others(schema: Any) -> Any:
-    """Without ORDER, for whoever knows the standard's words alone: a model's vendor may refuse
-    others.
+    """Without ORDER and ZONE, for whoever knows the standard's words alone: a model's vendor may
+    refuse others.
     """
     if isinstance(schema, Mapping):
         return {
             key: for_others(value)
             for key, value in schema.items()
-            if key != ORDER or not isinstance(value, list | tuple)
+            if not (key == ORDER and isinstance(value, list | tuple))
+            and not (key == ZONE and isinstance(value, str))
         }
     return [for_others(item) for item in schema] if isinstance(schema, list | tuple) else schema
 
@@ -241,6 +245,11 @@ class _Writer:
                     "back-references)."
                 )
                 raise SchemaRefused(path, message) from error
+        if key == ZONE:
+            try:
+                timing.zone_of(str(value))
+            except ValueError as error:
+                raise SchemaRefused(path, str(error)) from error
         return value
 
     def _referred(

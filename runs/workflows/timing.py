@@ -5,7 +5,10 @@ says so), else this host's.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
 
 def _of_this_host() -> dt.datetime:
@@ -23,3 +26,17 @@ def go_by(clock: Callable[[], dt.datetime]) -> None:
 
 def now() -> dt.datetime:
     return _clock()
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """The names of this machine's zones, read once: finding them goes through hundreds of files."""
+    return frozenset(available_timezones())
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Raises ValueError for what is no IANA name."""
+    if name not in _zones():
+        shown = json.dumps(name[:80], ensure_ascii=False)
+        raise ValueError(f"There is no time zone {shown}; name one as Europe/Berlin.")
+    return ZoneInfo(name)

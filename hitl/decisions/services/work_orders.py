@@ -13,7 +13,7 @@ from checkpoints.models import Event, EventKind, Thread
 from checkpoints.state import codec
 from checkpoints.text import dates
 from hitl.decisions import visibility
-from hitl.decisions.answers import Answer
+from hitl.decisions.answers import MAX_FEEDBACK, Answer
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import AlreadyAnswered, NotPaused, RevisionMismatch, SeveralQuestions
 from hitl.decisions.reviewers import suspending
@@ -99,7 +99,8 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via, reason: str = "") -
 
 
 def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
-    """End a run that this person may see; one that asks is answered with cancel.
+    """End a run that this person may see; one that asks is answered with cancel. The reason is kept
+    with that decision, of one that asks nothing with the event of its end.
 
     Raises RunEnded, or AlreadyAnswered where an answer came at the same moment; both say who was
     first.
@@ -108,7 +109,8 @@ def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
     pause = asks.first()
     if pause is None:
         try:
-            return runs.cancel_run(run, by=by)
+            words = codec.readable(reason).strip()[:MAX_FEEDBACK]
+            return runs.cancel_run(run, by=by, reason=words)
         except RunEnded as ended:
             pause = asks.first()  # it may have asked just now
             if pause is None:

@@ -175,9 +175,9 @@ class TimelineRows:
         return self._say(gettext_noop("Failed: %(error)s")) % {"error": error}
 
     def _run_cancelled(self, data: Data) -> str:
-        return invisible.html(
-            own(str(data.get("error") or "")) or self._say(gettext_noop("Cancelled"))
-        )
+        told = own(str(data.get("error") or "")) or self._say(gettext_noop("Cancelled"))
+        why = str(data.get("reason") or "")
+        return invisible.html(f"{told}: {why}" if why else told)
 
     def _run_expired(self, data: Data) -> str:
         return invisible.html(

@@ -15,7 +15,7 @@ from cronsim import CronSim, CronSimError
 from runs.workflows.base import pointers, rates
 from runs.workflows.declare import places
 from runs.workflows.declare.places import WorkflowInvalid
-from runs.workflows.reviews.calendars import zone_of
+from runs.workflows.timing import zone_of
 
 MANY = 10_000
 """The highest number of places, which a limit has that is one of a rate alone."""

@@ -13,9 +13,9 @@ import datetime as dt
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import holidays
 
@@ -209,19 +209,6 @@ def _work(
             return here + left
         left -= hours[1] - here
     raise CalendarInvalid("The calendar has too few hours of work.")
-
-
-@cache
-def _zones() -> frozenset[str]:
-    """The names of this machine's zones, read once: finding them goes through hundreds of files."""
-    return frozenset(available_timezones())
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """Raises ValueError for what is no IANA name."""
-    if name not in _zones():
-        raise ValueError(f"There is no time zone {in_json(name)}; name one as Europe/Berlin.")
-    return ZoneInfo(name)
 
 
 def read(given: Any) -> Calendar:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from runs.workflows import timing
 from runs.workflows.refusals import FieldRefused, in_json
 from runs.workflows.reviews import calendars
 from runs.workflows.reviews.calendars import Calendar
@@ -105,7 +106,7 @@ def _counted(
             f"{', '.join(sorted(known)) or 'none'}.",
         )
     try:
-        return calendars.zone_of(rules.get("zone") or zone), known.get(name)
+        return timing.zone_of(rules.get("zone") or zone), known.get(name)
     except ValueError as error:
         raise Unknown("zone", str(error)) from error
 

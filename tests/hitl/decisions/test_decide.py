@@ -335,6 +335,17 @@ def test_an_order_that_waits_for_a_worker_can_be_cancelled_too(make_order, ana):
     assert steps.CALLS == []
 
 
+def test_the_reason_of_who_cancels_what_asks_nothing_is_kept_and_shown(make_order, ana, client):
+    """Before, REST, batches and the command lost it where no question was open."""
+    order = make_order()
+    services.cancel_order(order.pk, by=ana, via=Via.REST, reason=" The <deal> is off.\x00 ")
+    ended = Event.objects.get(thread=order.thread_id, kind="run_cancelled")
+    assert ended.data["by"] == "ana" and ended.data["reason"].startswith("The <deal> is off.")
+    client.force_login(ana)
+    page = client.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert "Cancelled by user at planning phase: The &lt;deal&gt; is off." in page
+
+
 def test_an_order_that_ended_cannot_be_cancelled(make_order, ana, unchanged):
     from runs.states import RunEnded
 

@@ -101,6 +101,27 @@ def test_a_moment_is_read_in_the_zone_of_the_page_and_kept_with_its_zone(setting
     )
 
 
+def test_a_moment_whose_schema_names_a_zone_is_typed_and_shown_there(settings):
+    settings.TIME_ZONE = "America/New_York"
+    schema = one({"type": "string", "format": "date-time", schemas.ZONE: "Europe/Berlin"})
+    meant = payload_of(schema, ("input.a", "2026-07-01T10:00"))["a"]
+    assert meant == "2026-07-01T10:00:00+02:00"
+    form = SchemaForm(schemas.check(schema), initial={"a": "2026-12-01T08:00:00Z"})
+    assert dict(untouched(form))["input.a"] == "2026-12-01T09:00:00"
+    gone = SchemaForm(schemas.check(schema), query([("input.a", "2026-03-29T02:30")]))
+    assert "the clock is put forward" in gone.problems["a"][0]
+
+
+def test_a_page_says_beside_a_moment_in_which_zone_it_is_typed(settings):
+    settings.TIME_ZONE = "America/New_York"
+    schema = {"type": "string", "format": "date-time"}
+    for named, said in ({}, "America/New_York"), ({schemas.ZONE: "Europe/Berlin"}, "Europe/Berlin"):
+        page = html_of(SchemaForm(schemas.check(one({**schema, **named}))))
+        assert f"Time in {said}." in page
+        assert 'aria-describedby="id_input_a.zone"' in page
+        assert 'id="id_input_a.zone"' in page
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [

@@ -137,6 +137,22 @@ def test_child_runs_retries_and_deadlines_survive_too():
         survives_every_crash(flow(expires, PAY), answers=[dt.timedelta(hours=2)])
 
 
+def test_work_that_is_to_fail_or_is_cancelled_asleep_is_tried_too():
+    """Before, failed work was `NothingAsked`, and only a question could be cancelled."""
+
+    def shut():
+        BANK.reset()
+        BANK.refusals = 99
+
+    told = {"answers": ["approve"], "fresh": shut}
+    survives_every_crash(flow(PRICE, PAY), ends="failed", **told)
+    with pytest.raises(NotCrashProof, match=r"failed, not completed: .* is closed\. \(.*shop.py"):
+        survives_every_crash(flow(PRICE, PAY), **told)
+    asleep = flow(PRICE, {"function": "shop.rest"}, PAY)
+    ended = ["approve", dt.timedelta(hours=1), ("cancel", "No.")]
+    survives_every_crash(asleep, answers=ended, ends="cancelled")
+
+
 REAL = """
 import sys
 from pathlib import Path

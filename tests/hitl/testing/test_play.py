@@ -86,6 +86,33 @@ def test_what_is_refused_in_the_product_is_refused_here():
         play(REFUND, template="nothing")
 
 
+def test_work_that_asks_nothing_is_cancelled_as_on_the_page_of_its_order():
+    """Before, only a question could be cancelled: no test saw what a sleeping run cleans up."""
+    asleep = play(flow(PRICE, {"function": "shop.rest"}, PAY)).approve()
+    assert asleep.cancel("no").status == "cancelled" and not BANK.paid
+    with pytest.raises(NothingAsked, match="the run is cancelled"):
+        asleep.cancel()
+    with pytest.raises(NotFound):
+        play(flow(PRICE, {"function": "shop.rest"}, PAY)).approve().cancel(by="a stranger")
+    parts = play(PARTS)
+    assert len(parts.questions) == 2
+    assert parts.cancel(order=True).status == "cancelled" and parts.questions == []
+
+
+def test_somebody_of_a_stage_sends_it_back_or_ends_it():
+    stages = [
+        {"name": name, "reviewers": {"groups": [f"{name}s"]}} for name in ("lawyer", "accountant")
+    ]
+    run = play(flow(PRICE | {"review": {"stages": stages}}, PAY))
+    run.approve(stage="lawyer").revise("Less.", stage="accountant")
+    assert run.question.revision == 2 and not any(one.approvals for one in run.question.stages)
+    run.cancel("No.", stage="accountant")
+    assert run.decisions == [
+        ("price", "revise", "accountants-1"),
+        ("price", "cancel", "accountants-1"),
+    ]
+
+
 def test_data_that_was_asked_for_comes_with_the_answer():
     run = play(flow({"function": "shop.ask_address"}))
     assert run.question.schema["required"] == ["street"] and run.question.kind == "input"

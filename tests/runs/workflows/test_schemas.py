@@ -77,6 +77,8 @@ KEYWORDS = [
         ({"pattern": r"(a)\1"}, "RE2"),
         ({"properties": {"a": {"pattern": "["}}}, "RE2"),
         ({"pattern": 5}, "RE2"),
+        ({"properties": {"a": {"x-zone": "Europe/Berln"}}}, "no time zone"),
+        ({"x-zone": ["UTC"]}, "no time zone"),
         ({"title": "x" * schemas.MAX_BYTES}, "bytes"),
         (doubling(12), "parts"),
         (nested(30), "nested"),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from runs import env
+from runs.workflows import timing
 from runs.workflows.reviews import calendars
 from runs.workflows.reviews.calendars import (
     Calendar,
@@ -296,7 +297,7 @@ def test_a_calendar_without_hours_of_work_is_found_out():
 
 def test_no_zone_is_made_up():
     with pytest.raises(ValueError, match="no time zone"):
-        calendars.zone_of("Europe/Atlantis")
+        timing.zone_of("Europe/Atlantis")
 
 
 @pytest.mark.parametrize(
