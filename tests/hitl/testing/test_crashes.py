@@ -144,13 +144,16 @@ def test_work_that_is_to_fail_or_is_cancelled_asleep_is_tried_too():
         BANK.reset()
         BANK.refusals = 99
 
-    told = {"answers": ["approve"], "fresh": shut}
-    survives_every_crash(flow(PRICE, PAY), ends="failed", **told)
+    closed = flow(PRICE, PAY)
+    survives_every_crash(closed, answers=["approve"], fresh=shut, ends="failed")
     with pytest.raises(NotCrashProof, match=r"failed, not completed: .* is closed\. \(.*shop.py"):
-        survives_every_crash(flow(PRICE, PAY), **told)
+        survives_every_crash(closed, answers=["approve"], fresh=shut)
     asleep = flow(PRICE, {"function": "shop.rest"}, PAY)
-    ended = ["approve", dt.timedelta(hours=1), ("cancel", "No.")]
-    survives_every_crash(asleep, answers=ended, ends="cancelled")
+    survives_every_crash(
+        asleep,
+        answers=["approve", dt.timedelta(hours=1), ("cancel", "No.")],
+        ends="cancelled",
+    )
 
 
 REAL = """
