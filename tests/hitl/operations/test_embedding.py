@@ -73,6 +73,8 @@ assert Client().get("/desk/api/v1/work-orders").status_code == 401
 status, order = api.call("POST", "work-orders", {"template": "writing"})
 assert status == 201, order
 assert api.approved(order["id"]) == "completed"
+status, refused = api.call("POST", f"work-orders/{order['id']}/resume", {"decision": "approve"})
+assert (status, refused["code"]) == (409, "pause_closed"), refused
 order = said("workorder", "--user", "ada", "create", "--template", "writing").strip()
 assert drive(order) == "paused"
 said("workorder", "--user", "ada", "approve", order)
@@ -177,9 +179,9 @@ def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings,
     for name in (
         *checks.MIDDLEWARE,
         *checks.ADDRESSES,
+        *checks.PROCESSORS,
         "csp in INSTALLED_APPS",
         "builtins",
-        "context_processors",
         "STATICFILES_DIRS",
         "LOCALE_PATHS",
         "FORMAT_MODULE_PATH",
@@ -190,7 +192,8 @@ def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings,
     ):
         assert name in said
     settings.TEMPLATES = []
-    assert "in the DIRS of TEMPLATES" in _missing()
+    said = _missing()
+    assert "in the DIRS of TEMPLATES" in said and "hitl.views.common.navigation" in said
 
 
 def test_an_api_that_a_project_leaves_unguarded_is_an_error(settings):
