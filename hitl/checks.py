@@ -18,6 +18,9 @@ from hitl.rendering import places
 
 HINT = "docs/how-to/embedding.md has all of it."
 MIDDLEWARE = {
+    "django.contrib.sessions.middleware.SessionMiddleware": "nobody can log in",
+    "django.contrib.auth.middleware.AuthenticationMiddleware": "pages fail, and know nobody",
+    "django.middleware.csrf.CsrfViewMiddleware": "forms of other sites act in people's names",
     "hitl.http.tracing.middleware": "answers have no trace id",
     "hitl.http.authentication.middleware": "a request may act by the token of one before",
     "hitl.http.incoming.middleware": "large bodies are refused without words",
@@ -33,6 +36,12 @@ APPS = {
     "django.contrib.messages": "pages fail that say what was done",
     "django.contrib.staticfiles": "pages have no styles",
     "csp": "pages have no content security policy",
+}
+PROCESSORS = {
+    "django.template.context_processors.request": "pages fail",
+    "django.contrib.auth.context_processors.auth": "pages know nobody",
+    "django.contrib.messages.context_processors.messages": "pages do not say what was done",
+    "hitl.views.common.navigation": "pages have no menu",
 }
 ADDRESSES = {
     "hitl:inbox": "there are no pages: include hitl.urls",
@@ -98,12 +107,13 @@ def _pages() -> Iterator[tuple[int, str, str]]:
     ]
     if not engines:
         yield 4, f"{places.TEMPLATES} in the DIRS of TEMPLATES", "pages fail"
-    for engine in engines:
+    for engine in engines or [{}]:  # all that one lacks is told at once
         options = engine.get("OPTIONS", {})
         if "hitl.templatetags.hitl" not in options.get("builtins", ()):
             yield 4, "hitl.templatetags.hitl in the builtins of TEMPLATES", "pages fail"
-        if "hitl.views.common.navigation" not in options.get("context_processors", ()):
-            yield 4, "hitl.views.common.navigation in context_processors", "pages have no menu"
+        for name, loss in PROCESSORS.items():
+            if name not in options.get("context_processors", ()):
+                yield 4, f"{name} in context_processors", loss
     if str(places.STATIC) not in map(str, settings.STATICFILES_DIRS):
         yield 4, f"{places.STATIC} in STATICFILES_DIRS", "pages have no styles and scripts"
     if str(places.LOCALE) not in map(str, settings.LOCALE_PATHS):

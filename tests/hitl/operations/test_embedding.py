@@ -123,6 +123,9 @@ def test_a_new_project_with_the_lines_of_the_guide_orders_asks_and_answers(shop)
             assert "Hello, Bo" in page.text and "content-security-policy" in page.headers
             form = {"action": "approve", "revision": 1, **forged(client)}
             assert client.post(f"/pauses/{asked[0]['id']}/decide", data=form).status_code == 302
+            place = f"/api/v1/work-orders/{order}/resume"
+            second = client.post(place, json={"decision": "approve"}, headers=bearer)
+            assert (second.status_code, second.json()["code"]) == (409, "pause_closed")
             until(
                 lambda: call("GET", f"work-orders/{order}")["status"] == "completed",
                 what="its end",
@@ -241,9 +244,9 @@ def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings,
     for name in (
         *checks.MIDDLEWARE,
         *checks.ADDRESSES,
+        *checks.PROCESSORS,
         "csp in INSTALLED_APPS",
         "builtins",
-        "context_processors",
         "STATICFILES_DIRS",
         "LOCALE_PATHS",
         "FORMAT_MODULE_PATH",
@@ -254,7 +257,8 @@ def test_what_a_project_lacks_is_named_each_with_what_is_so_without_it(settings,
     ):
         assert name in said
     settings.TEMPLATES = []
-    assert "in the DIRS of TEMPLATES" in _missing()
+    said = _missing()
+    assert "in the DIRS of TEMPLATES" in said and "hitl.views.common.navigation" in said
 
 
 def test_an_api_that_a_project_leaves_unguarded_is_an_error(settings):

@@ -341,7 +341,7 @@ def test_messages_are_read_in_pages_with_their_calls(api, thread, talk, ana, zoe
     assert [one["content"] for one in rest["results"]] == ["Loop **3** of one"] and rest[
         "next"
     ] is None
-    assert client.get(path, {"after": "nothing"}).status_code == 400
+    assert client.get(path, {"after": "nothing"}).status_code == 422
     assert api(zoe).get(path).status_code == 404
 
 
