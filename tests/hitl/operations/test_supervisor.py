@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from typing import Any
 
@@ -24,7 +25,7 @@ def above(monkeypatch):
 
     monkeypatch.setattr(supervisor._Supervisor, "_fork", fork)
     monkeypatch.setattr(supervisor._Server, "code", lambda self: 0)
-    monkeypatch.setattr("hitl.management.supervisor.signal.signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     with socket.socket() as listener:
         one: Any = supervisor._Supervisor(listener, print)
         one.begun = begun
