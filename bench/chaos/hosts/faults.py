@@ -8,6 +8,8 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from django.db import connection
+
 from bench.chaos.faults import Fault
 from bench.chaos.wire import Weather
 
@@ -25,6 +27,10 @@ AFTER = 10.0
 """Seconds in which everybody is watched after Redis is back: what it lost is missed later."""
 WITHIN = 30.0
 """Seconds in which a worker takes a step."""
+LOCKED = """
+SELECT pause.id FROM runs_pause AS pause JOIN pg_stat_activity AS session
+ON pause.xmax = session.backend_xid WHERE session.state = 'idle in transaction'
+"""
 
 
 class CutOff(Fault):
@@ -46,7 +52,7 @@ class CutOff(Fault):
         caught = lingers.exists()
         host.silence()
         since, touched = time.monotonic(), world.held_by(owners)
-        world.note_held(touched, b"")
+        world.note_held(touched, _locked())
         world.await_recovery(
             "cut_off",
             touched,
@@ -60,6 +66,17 @@ class CutOff(Fault):
         world.ended.wait(1)
         host.heal()
         return "in a step" if caught else "at rest"
+
+
+def _locked() -> bytes:
+    """The keys of the questions that sessions hold which say nothing more, one behind the other.
+
+    A worker tells reviewers of a question, too: that it is cut off there has nothing to do with its
+    runs, and whoever answers that question waits for the server to end the session.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(LOCKED)
+        return b"".join(key.bytes for (key,) in cursor.fetchall())
 
 
 class SlowNetwork(Fault):
