@@ -36,6 +36,7 @@ CALLS: dict[str, Callable[[Context], object]] = {
     "stream": lambda context: _aloud(context.stream, context),
     "think": lambda context: _aloud(context.think, context),
     "keep": lambda context: context.keep("notes", f"of {context.key}"),
+    "artifact": lambda context: context.artifact("notes.txt", context.key.encode()),
     "emit": lambda context: context.emit("log", {"message": "emitted", "level": "info"}),
     "halting": lambda context: _anew(context.halting),
     "require_approval": lambda context: _refused(

@@ -21,8 +21,13 @@ class ArtifactDropped(Exception):
     code = "artifact_dropped"
 
 
+MADE = "→ "
+"""How the name of a file begins that a step made: no field's path does."""
+
+
 class Artifact(ids.HasShownId, models.Model):
-    """One text of one execution of a step, or one file that came with an order or an answer.
+    """One text or file of one execution of a step, or one file that came with an order or an
+    answer.
 
     Another try of it takes its place. The text is a blob; whoever sees the thread may read it.
 
@@ -90,6 +95,11 @@ class Artifact(ids.HasShownId, models.Model):
 
     def __str__(self) -> str:
         return f"{self.step} {self.loop_num}: {self.name}"
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a step made this file: then its name says what it is called."""
+        return self.name.startswith(MADE)
 
     @property
     def run_key(self) -> uuid.UUID:

@@ -1,4 +1,4 @@
-"""Keeps what `Context.keep` is given."""
+"""Keeps what `Context.keep` and `Context.artifact` are given."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import BigIntegerField, Sum, Value
+from django.db.models import BigIntegerField, Case, Q, Sum, Value, When
 from django.db.models.functions import Least
 
 from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.state import codec
+from checkpoints.text import media
 from runs.models import Artifact, Run
-from runs.workflows.base import StepFailed
+from runs.models.artifacts import MADE
+from runs.workflows.base import StepFailed, files
 
 
 def keep(
@@ -51,6 +53,36 @@ def keep(
         require()
 
 
+def keep_file(
+    run: Run,
+    name: str,
+    content: bytes,
+    *,
+    step: str,
+    loop: int,
+    require: Callable[[], None],
+) -> dict[str, Any]:
+    """Keep a file with the run as `keep` keeps a text; gives what a state holds of it. Raises
+    StepFailed.
+    """
+    made = files.told(name, content)
+    at: dict[str, Any] = {"run_id": run.pk, "step": step, "loop_num": loop, "name": MADE + name}
+    with transaction.atomic(durable=True):
+        _check(run, len(content), at)
+        values = {
+            "digest": store.put_blob(content),
+            "media": media.of(content),
+            "filename": name,
+            "size": len(content),
+            "thread_id": run.thread_id,
+            "created_at": clock.now(),
+            "dropped_at": None,
+        }
+        Artifact.objects.update_or_create(**at, defaults=values)
+        require()
+    return made
+
+
 def _check(run: Run, more: int, at: Mapping[str, Any]) -> None:
     """Raise StepFailed where the run's artifacts would be too large with so many bytes more, which
     take the place of the artifact `at`.
@@ -58,8 +90,10 @@ def _check(run: Run, more: int, at: Mapping[str, Any]) -> None:
     most = settings.WAYSTATION_ARTIFACTS_BYTES
     if not most:
         return
-    kept = Least("size", Value(settings.WAYSTATION_ARTIFACT_BYTES, BigIntegerField()))
-    others = Artifact.objects.filter(run=run, dropped_at=None, media="").exclude(**at)
+    of_a_text = Least("size", Value(settings.WAYSTATION_ARTIFACT_BYTES, BigIntegerField()))
+    kept = Case(When(media="", then=of_a_text), default="size")
+    by_steps = Q(media="") | Q(name__startswith=MADE)
+    others = Artifact.objects.filter(by_steps, run=run, dropped_at=None).exclude(**at)
     size = (others.aggregate(size=Sum(kept))["size"] or 0) + more
     if size > most:
         raise StepFailed(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.db import connection, transaction
@@ -189,9 +190,20 @@ def keep_long(held: ClaimedRun, name: str, text: str, whole: int, *, step: str, 
     """The same of a text of which `whole` bytes there were, and the middle is left out
     already.
     """
-    artifacts.keep(
-        held.run, name, held.scrub(text), whole, step=step, loop=loop, require=held.watch.require
-    )
+    name, text = held.scrub((name, text))
+    artifacts.keep(held.run, name, text, whole, step=step, loop=loop, require=held.watch.require)
+
+
+def artifact(
+    held: ClaimedRun, name: str, content: bytes, *, step: str, loop: int
+) -> dict[str, Any]:
+    """See `Context.artifact`. Raises as `keep`."""
+    with suppress(UnicodeDecodeError):  # else it is no text
+        content = held.scrub(content.decode()).encode()
+    with held.watch.own_connection():
+        return artifacts.keep_file(
+            held.run, held.scrub(name), content, step=step, loop=loop, require=held.watch.require
+        )
 
 
 def require_approval(

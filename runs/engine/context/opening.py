@@ -87,6 +87,11 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
             speech.flush()
             effects.keep(held, name, text, **at)
 
+    def artifact(name: str, content: bytes) -> dict[str, Any]:
+        with endable.shielded():
+            speech.flush()
+            return effects.artifact(held, name, content, **at)
+
     told: list[StepProgress] = []  # most steps say nothing of it
 
     def progress(done: float, of: float | None = None, *, unit: str = "") -> None:
@@ -130,6 +135,7 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
                 think=think,
                 emit=emit,
                 keep=keep,
+                artifact=artifact,
                 content_of=content_of,
                 progress=progress,
                 once=once,

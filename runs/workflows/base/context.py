@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from runs.workflows.attachments import File
+from runs.workflows.base import files
 from runs.workflows.base.orders import Order, PullRequest, PullRequestDraft
 from runs.workflows.base.outcomes import Approval, Failure, Outcome, StepFailed
 from runs.workflows.base.workspaces import Workspace
@@ -188,8 +189,16 @@ class Context:
     """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is
     too long. In a commit of its own.
     """
+    artifact: Callable[[str, bytes], dict[str, Any]] = files.told
+    """`artifact("offer.pdf", content)`: a file that the step made, kept with the run for people to
+    save, and for later steps: what it gives is what a state holds of it, and `content_of` reads.
+    The same name again in this execution takes its place. In a commit of its own.
+
+    A name of 1 to 80 signs without a slash, 1 byte to 5 MB, else StepFailed (`file_refused`). Known
+    secrets are taken out of a text.
+    """
     content_of: ContentOf = _no_file
-    """`content_of(order.invoice)`: the bytes of a file that somebody handed in
+    """`content_of(order.invoice)`: the bytes of a file that somebody handed in or a step made
     (docs/how-to/files.md).
     """
     progress: TellProgress = _nobody_looks

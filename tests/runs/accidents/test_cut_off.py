@@ -42,6 +42,7 @@ CALLS = {
     "stream": lambda context: (context.stream("some words"), context.log("then")),
     "emit": lambda context: context.emit("log", {"message": "x", "level": "info"}),
     "keep": lambda context: context.keep("notes", "text"),
+    "artifact": lambda context: context.artifact("notes.txt", b"text"),
     "recorded": lambda context: context.recorded(["k"]),
     "halting": lambda context: context.halting(),
 }

@@ -25,7 +25,7 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.threads import erasure
 from runs import definitions
-from runs.models import Credential, Pause, Run
+from runs.models import Artifact, Credential, Pause, Run
 from runs.security import credentials
 from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed
 from runs.workflows.registry import step
@@ -181,6 +181,9 @@ def leaking(state: State, context: Context) -> Outcome:
     secret = context.credential("forge")
     SEEN.append(secret)
     context.log(f"used {secret}", header={"bearer": [secret]})
+    context.keep(f"of {secret}", secret)
+    made = context.artifact(f"{secret}.txt", f"used {secret}".encode())
+    assert (made["name"], context.content_of(made)) == ("[redacted].txt", b"used [redacted]")
     memo = context.once(f"asked with {secret}", lambda: {"said": secret, secret: 1})
     call = Call(id="c1", tool="send", arguments={"text": [f"with {secret}"]}, preview=secret)
     update = {"memo": memo, "given": {"deep": [f"x{secret}y", 1, None, secret]}, "plain": "kept"}
@@ -235,6 +238,7 @@ def leaky(make_order):
 def everything() -> str:
     """What was said, opened."""
     texts = [json.dumps(event.data) for event in Event.objects.all()]
+    texts += [repr(vars(artifact)) for artifact in Artifact.objects.all()]
     texts += [repr(memo.value) + memo.key for memo in Memo.objects.all()]
     texts += [repr(vars(pause)) for pause in Pause.objects.all()] + [
         run.error for run in Run.objects.all()
