@@ -12,25 +12,32 @@ import asyncio
 import os
 import sys
 import threading
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakSet
 
 SECONDS = 7.0
 """Seconds that requests at work may still take; containers are killed after ten."""
 STILL = 0.3
-"""Seconds without a request at work after which none is waited for: a connection that was taken
-just before the port closed still says what it asks.
+"""Seconds without a request at work after which no further one is waited for, over connections that
+were answered before.
+"""
+UNHEARD = 2.0
+"""Seconds that a connection may take to say what it asks, if it was taken just before the port
+closed: its client is owed an answer. Browsers hold some open that never ask.
 """
 AT_LAST = SECONDS + 2
 """Seconds after which the process ends even if some of its threads have not."""
 
 
 class Drain:
-    """The requests at work of one server."""
+    """The requests at work of one server. `unheard` says whether a connection is open over which no
+    request has come whole yet.
+    """
 
-    def __init__(self) -> None:
-        self.stops = False
+    def __init__(self, unheard: Callable[[], bool] = lambda: False) -> None:
+        self.stops, self._unheard = False, unheard
         self._tasks: set[asyncio.Task[None]] = set()
 
     def around(self, application: Any) -> Any:
@@ -55,12 +62,15 @@ class Drain:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         still = loop.time() + STILL
-        while (now := loop.time()) < end and (self._tasks or now < still):
+        unheard = loop.time() + UNHEARD
+        while (now := loop.time()) < end:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=end - now)
                 still = loop.time() + STILL
+            elif now < still or (now < unheard and self._unheard()):
+                await asyncio.sleep(0.05)
             else:
-                await asyncio.sleep(min(still, end) - now)
+                break
 
 
 def with_daphne(application: Any) -> Any:
@@ -72,11 +82,32 @@ def with_daphne(application: Any) -> Any:
     from twisted.internet import reactor  # the one that Daphne has installed
     from twisted.internet.defer import Deferred
     from twisted.internet.tcp import Port
+    from twisted.internet.tcp import Server as Connection
 
-    # it would read each form beside Django, and refuse without a word what it cannot read
-    protocol: Any = http_protocol
-    protocol.WebRequest = partial(protocol.WebRequest, parsePOSTFormSubmission=False)
-    drain, server, later = Drain(), cast("Any", reactor), cast("Any", Deferred)
+    protocol, server, later = (
+        cast("Any", http_protocol),
+        cast("Any", reactor),
+        cast("Any", Deferred),
+    )
+    heard: WeakSet[Any] = WeakSet()
+    """Connections whose requests so far have come whole."""
+
+    class Request(protocol.WebRequest):  # type: ignore[misc]  # Daphne has no types
+        def __init__(self, channel: Any, *queued: Any) -> None:
+            heard.discard(channel.transport)
+            # it would read each form beside Django, and refuse unsaid what it cannot read
+            super().__init__(channel, *queued, parsePOSTFormSubmission=False)
+
+        def process(self) -> Any:
+            heard.add(self.channel.transport)
+            return super().process()
+
+    protocol.WebRequest = Request
+    drain = Drain(
+        lambda: any(
+            isinstance(each, Connection) and each not in heard for each in server.getReaders()
+        )
+    )
 
     def stop() -> Any:
         if not alone:  # there its steps may take longer, and it sees to its own end

@@ -6,9 +6,11 @@ import fcntl
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,7 +104,9 @@ def books_the_demo_invoices(stack: Stack, token: str) -> None:
 def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
     ready, tmp_path_factory
 ):
-    """Each says why; SIGTERM stops it cleanly, and a server whose supervisor is gone ends."""
+    """Each says why; SIGTERM stops it cleanly, so that whoever it took is answered, and a server
+    whose supervisor is gone ends.
+    """
     process = ready.standalone()
     words = ready.manage("standalone", "--port", "1", check=False)
     assert "Another Waystation already works in" in words
@@ -122,8 +126,17 @@ def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
 
     until(is_free, what="the folder")
     process = ready.standalone()
+    silent, halting, spare = (socket.create_connection(("127.0.0.1", ready.port)) for _ in range(3))
+    halting.sendall(b"GET /livez HTTP/1.1\r\n")
+    time.sleep(0.2)  # until it has taken them
     process.send_signal(signal.SIGTERM)
+    time.sleep(1)
+    silent.sendall(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    halting.sendall(b"Host: 127.0.0.1\r\n\r\n")
+    assert [each.recv(12) for each in (silent, halting)] == [b"HTTP/1.1 200"] * 2
     assert process.wait(20) == 0
+    for each in (silent, halting, spare):
+        each.close()
     assert "Stopping" in (ready.folder / "standalone.log").read_text()
 
 
