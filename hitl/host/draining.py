@@ -92,7 +92,7 @@ def with_daphne(application: Any) -> Any:
     heard: WeakSet[Any] = WeakSet()
     """Connections whose requests so far have come whole."""
 
-    class Request(protocol.WebRequest):  # type: ignore[name-defined]  # Daphne has no types
+    class Request(protocol.WebRequest):  # type: ignore[name-defined,misc]  # Daphne has no types
         def __init__(self, channel: Any, *queued: Any) -> None:
             heard.discard(channel.transport)
             # it would read each form beside Django, and refuse unsaid what it cannot read
