@@ -14,6 +14,8 @@ WORDS = (
     gettext_noop("Ignore"),
     gettext_noop("May the graph do this: %(calls)s?"),
     gettext_noop("The graph %(graph)s asks"),
+    gettext_noop("The graph stops here before **%(node)s**. Approve to let it go on."),
+    gettext_noop("The graph stops here after **%(node)s**. Approve to let it go on."),
     gettext_noop("Arguments"),
     gettext_noop("One that WAYSTATION_GRAPHS names."),
     gettext_noop('Input of the graph and where the state has it: {"topic": "/topic"}.'),

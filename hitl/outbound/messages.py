@@ -23,7 +23,7 @@ from hitl.outbound import links, order_ends
 from hitl.outbound.quotas import CHOSEN
 from hitl.rendering.links import place_of
 from hitl.rendering.own_words import own as in_reader_words
-from hitl.rendering.own_words import own_faults
+from hitl.rendering.own_words import own_content, own_faults
 from runs.models import Pause
 from runs.workflows.reviews import stages
 
@@ -104,7 +104,7 @@ def of(delivery: Delivery) -> OutboundMessage:
         else outcome_of(pause),
         content=""
         if hidden or not asking
-        else _shortened(str(demand(pause.content)), pause, delivery),
+        else _shortened(str(demand(own_content(pause))), pause, delivery),
         others=_others(pause, delivery) if asking else [],
         due=pause.deadline_at if asking else None,
         url=url,

@@ -29,7 +29,7 @@ from hitl.rendering import events, moments, templating
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
 from hitl.rendering.markdown import MarkdownPage
-from hitl.rendering.own_words import in_words, own, own_faults
+from hitl.rendering.own_words import in_words, own, own_content, own_faults
 from hitl.rendering.paging import ListPage
 from hitl.rendering.patches import sheets, written
 from hitl.rendering.patches.reading import ReadPatch
@@ -63,6 +63,7 @@ register.simple_tag(verdict)
 register.simple_tag(order_status)
 register.filter(state_words)
 register.filter(own)
+register.filter(own_content)
 register.filter(own_faults)
 register.filter(tone)
 register.filter(state_icon)

@@ -51,8 +51,8 @@ def of_steps(steps: Sequence[FrozenStep], run: Run | None = None) -> list[tuple[
 
 
 def stops(steps: Sequence[FrozenStep], names: Collection[str]) -> set[str]:
-    """What `interrupt_before` may name; where that is none of `names`, the nodes of graphs too:
-    `step/node`.
+    """What `interrupt_before` and `interrupt_after` may name; where `names` has others, the nodes
+    of graphs too: `step/node`.
     """
     known = sequence.stops(steps)
     return known if known >= {*names} else known | _nodes(steps)

@@ -50,11 +50,12 @@ def before(step: FrozenStep) -> CheckedAsk:
 def after(
     run: Run, step: FrozenStep, outcome: Go | Done | Gather | Sleep | CheckedAsk
 ) -> Go | Done | Gather | Sleep | CheckedAsk:
-    """Asked after a step that this run is to be asked about, or before what comes next within it;
-    what asks itself stays.
+    """Asked after a step that this run is to be asked about, or within it before what comes next or
+    after what has ended; what asks itself stays.
     """
-    if isinstance(outcome, Go) and outcome.stop:
-        question = f"Waiting before {outcome.stop} in {step['title']}"
+    if isinstance(outcome, Go) and (outcome.stop or outcome.stop_after):
+        place = f"before {outcome.stop}" if outcome.stop else f"after {outcome.stop_after}"
+        question = f"Waiting {place} in {step['title']}"
         stop = _stop(step, outcome, question=question[:LONGEST], phase=AFTER)
         return questions.parse(stop, rules.of(step))
     if not isinstance(outcome, Go | Done | Sleep) or not (

@@ -37,7 +37,7 @@ from runs.states import (
 )
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
-from runs.workflows import attachments, registry, schemas, sequence
+from runs.workflows import attachments, registry, schemas
 from runs.workflows.base import DeliveryPolicy
 from runs.workflows.base.typed import faults
 from runs.workflows.refusals import in_json
@@ -302,10 +302,10 @@ def _create(
         priority=priority,
     )
     keyed.made(order.shown_id)
-    known = pictures.stops(definition.steps, stops["interrupt_before"])
-    after = known & sequence.stops(definition.steps)
-    for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
-        if name not in (known if name in stops["interrupt_before"] else after):
+    named = [*stops["interrupt_before"], *stops["interrupt_after"]]
+    known = pictures.stops(definition.steps, named)
+    for name in named:
+        if name not in known:
             raise InputInvalid(
                 {"interrupt": [f"The template has no step {in_json(name, 100)} to stop at."]}
             )

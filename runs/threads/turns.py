@@ -31,7 +31,7 @@ from runs.services.forks import check_imported, terms
 from runs.states import CANCELLED, FAILED, LIVE, RETRIED
 from runs.tasks import nudge_on_commit
 from runs.threads import conversation, memory, opening
-from runs.workflows import attachments, owned, sequence, tool_calls
+from runs.workflows import attachments, owned, tool_calls
 from runs.workflows.refusals import in_json
 
 OFFERED_FOR = dt.timedelta(minutes=30)
@@ -486,10 +486,10 @@ def _check_template(template: Template, turn: Turn) -> None:
 
 
 def _check_stops(definition: Definition, turn: Turn) -> None:
-    steps, stops = {step["name"] for step in definition.steps}, sequence.stops(definition.steps)
-    before = pictures.stops(definition.steps, turn.interrupt_before)
+    steps = {step["name"] for step in definition.steps}
+    stops = pictures.stops(definition.steps, [*turn.interrupt_before, *turn.interrupt_after])
     for field, names, known in [
-        ("interrupt_before", turn.interrupt_before, before),
+        ("interrupt_before", turn.interrupt_before, stops),
         ("interrupt_after", turn.interrupt_after, stops),
         ("resume_from", [turn.resume_from] if turn.resume_from else [], steps),
     ]:

@@ -281,8 +281,9 @@ def conclude(
         return replace(outcome, to=to)
     if not to:
         return Done(update=outcome.update, commit=outcome.commit, report=outcome.report)
-    stop = outcome.stop if isinstance(outcome, Go) else ""
-    return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit, stop=stop)
+    if isinstance(outcome, Go):
+        return replace(outcome, to=to, pass_review="")
+    return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit)
 
 
 def _review(

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphRecursionError
 from langgraph.pregel import Pregel
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 
 from checkpoints import ids
 from checkpoints.models import Thread
@@ -63,6 +63,8 @@ class GraphPosition:
     """It has something to do, without asking."""
     upcoming: Collection[str]
     """Nodes whose turn it is."""
+    ended: Collection[str]
+    """Nodes of the superstep that wrote it, where the run stops after some."""
     values: Mapping[str, Any]
 
     def value(self, name: str) -> Any:
@@ -83,6 +85,7 @@ class Graph:
     shape: str
     stops: Sequence[str] = ()
     """Nodes before which it stops."""
+    stops_after: Sequence[str] = ()
     seen: set[str] = field(default_factory=set)
     """Tool calls, and messages, that were told already."""
 
@@ -127,8 +130,16 @@ class Graph:
             # `next` leaves out tasks whose results are not taken in yet
             unfinished=bool(snapshot.tasks) and not raised,
             upcoming={task.name for task in snapshot.tasks},
+            ended=self._ended(snapshot) if self.stops_after else (),
             values=snapshot.values if isinstance(snapshot.values, Mapping) else {},
         )
+
+    def _ended(self, snapshot: StateSnapshot) -> set[str]:
+        before = snapshot.parent_config
+        if before is None or (snapshot.metadata or {}).get("source") != "loop":
+            return set()
+        config = self.config(before["configurable"]["checkpoint_id"])
+        return {task.name for task in self.compiled.get_state(config).tasks}
 
     def has(self, checkpoint: str) -> bool:
         return self.compiled.checkpointer.get_tuple(self.config(checkpoint)) is not None
@@ -144,6 +155,7 @@ class Graph:
             "subgraphs": True,
             "durability": "sync",
             "interrupt_before": list(self.stops),
+            "interrupt_after": list(self.stops_after),
         }
         config = self.config(turn.back_to)
         stream = _pumped if _asynchronous(self.compiled) else _streamed
@@ -243,6 +255,7 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
             limit=context.config.get("recursion_limit"),
             shape=shape,
             stops=[name for name in context.stops if name in compiled.nodes],
+            stops_after=[name for name in context.stops_after if name in compiled.nodes],
         )
 
 

@@ -69,6 +69,7 @@ CONFIG: dict[str, Any] = {
     },
     "required": ["graph", "input"],
 }
+STOP = "The graph stops here {}. Approve to let it go on."
 PREVIEW = 2_000
 """Characters of what a node did, or a tool gave, that go to the log."""
 
@@ -194,20 +195,21 @@ def _advanced(
     """Let the graph work, unless it did so before this worker came; and say what it came to."""
     here = graph.here()
     if here is not None and here.key == context.key:
-        turn = GraphInput() if here.unfinished and not _stop(graph, here, place) else None
+        turn = GraphInput() if here.unfinished and not any(_stop(graph, here, place)) else None
     else:
         turn = _turn(state, context, graph, place, here)
     halted = turn is not None and _work(context, graph, turn)
     after = graph.here()
     assert after is not None  # it has worked
-    stop = _stop(graph, after, place)
-    if halted or stop:
-        words = f"The graph stops here before **{stop}**. Approve to let it go on."
+    before, behind = stop = _stop(graph, after, place)
+    if halted or any(stop):
+        words = STOP.format(f"after **{behind}**" if behind else f"before **{before}**")
         return Go(
             to=context.step,
             update={GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))}},
-            report=Report(content=words) if stop else None,
-            stop=stop,
+            report=Report(content=words) if any(stop) else None,
+            stop=before,
+            stop_after=behind,
         )
     if after.raised:
         return _asking(state, context, graph, after)
@@ -220,13 +222,15 @@ def _advanced(
     )
 
 
-def _stop(graph: Graph, at: GraphPosition, place: SavedGraphPosition | None) -> str:
-    """The node before which the run is to ask; "" where there is none. Where our state says that
-    the graph was halted, that was asked.
+def _stop(graph: Graph, at: GraphPosition, place: SavedGraphPosition | None) -> tuple[str, str]:
+    """The node before which the run is to ask, or the one after which; "" where there is none. Of a
+    place that our state names that was asked.
     """
-    passed = place is not None and place.status == "halted" and place.checkpoint == at.checkpoint
-    upcoming = at.upcoming if at.unfinished and not passed else ()
-    return next((name for name in graph.stops if name in upcoming), "")
+    if at.raised or (place is not None and place.checkpoint == at.checkpoint):
+        return "", ""
+    behind = next((name for name in graph.stops_after if name in at.ended), "")
+    upcoming = at.upcoming if at.unfinished and not behind else ()
+    return next((name for name in graph.stops if name in upcoming), ""), behind
 
 
 def _turn(

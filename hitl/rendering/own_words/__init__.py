@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
@@ -21,6 +21,10 @@ from hitl.rendering.own_words.failures import FAILURES
 from hitl.rendering.own_words.labels import LABELS
 from hitl.rendering.own_words.rules import RULES
 from hitl.rendering.own_words.sentences import FAULTS, SENTENCES, WITHIN
+from runs.states import STOPS
+
+if TYPE_CHECKING:
+    from runs.models import Pause
 
 _VALUE = re.compile(r"%\((\w+)\)s")
 _HEAD = 4
@@ -98,6 +102,11 @@ def _value(text: str) -> str:
         return gettext(" or ").join(gettext(part) for part in parts)
     whole = own(text)
     return whole if whole != text else ", ".join(map(own, text.split(", ")))
+
+
+def own_content(pause: Pause) -> Any:
+    """What a question shows: of a stop in the reader's language, where those words are ours."""
+    return own(pause.content) if pause.phase in STOPS else pause.content
 
 
 def own_faults(text: str) -> str:

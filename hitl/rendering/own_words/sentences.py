@@ -59,6 +59,8 @@ SENTENCES = (
     gettext_noop("Approve the tool call?"),
     gettext_noop("Waiting before %(step)s"),
     gettext_noop("Waiting after %(step)s"),
+    gettext_noop("The run stops here before **%(step)s** begins. Approve to let it begin."),
+    gettext_noop("**%(step)s** is done. Approve to go on."),
     gettext_noop("Waiting for the event “%(name)s”"),
     gettext_noop("Suspended by %(who)s"),
     gettext_noop("Bypass the review of %(review)s?"),

@@ -217,6 +217,8 @@ class Context:
     """What is named within this step in `interrupt_before` of its run: there it answers a Go to
     itself with `stop`.
     """
+    stops_after: Sequence[str] = ()
+    """The same of `interrupt_after`: behind that it answers a Go to itself with `stop_after`."""
     thread_id: str = ""
     """Shown id of the thread that the run works on."""
     may_pass: str = ""

@@ -132,6 +132,9 @@ class Go:
     stop: str = ""
     """What comes next within the step, where its run is to ask before that (`context.stops`): the
     run stops here as behind `interrupt_after`, and whoever lets it go on approves nothing."""
+    stop_after: str = ""
+    """What has just ended within the step, where its run is to ask behind that
+    (`context.stops_after`): it stops as with `stop`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -61,7 +61,7 @@ def graph_order(file_database, settings, make_order) -> Any:
     EFFECTS.clear()
 
     def make(
-        name: str, output: Any = ("log", "answers"), stops: Sequence[str] = (), **more: Any
+        name: str, output: Any = ("log", "answers"), stops: Mapping[str, Any] = {}, **more: Any
     ) -> Any:
         config = {
             "graph": name,
@@ -76,7 +76,7 @@ def graph_order(file_database, settings, make_order) -> Any:
             steps=[{"step_type": "work", "step_template_slug": "graph"}],
             needs_repository=False,
         )
-        return make_order("graph", input={"topic": "tea"}, interrupt_before=stops)
+        return make_order("graph", input={"topic": "tea"}, **stops)
 
     return make
 
@@ -553,10 +553,11 @@ class Deaths:
 
 
 STOPS = ["work/a", "work/ask", "work/b"]
+BEFORE, AFTER = {"interrupt_before": STOPS}, {"interrupt_after": STOPS}
 
 
 @pytest.mark.parametrize(
-    ("name", "stops"), [("line", []), ("parallel", []), ("line", STOPS)], ids=str
+    ("name", "stops"), [("line", {}), ("parallel", {}), ("line", BEFORE), ("line", AFTER)]
 )
 def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name, stops):
     """P4, P5: each answer is used once, no finished node is done again, each stop is asked about
@@ -583,10 +584,10 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name, sto
         }
         assert of(order) == expected[name], moment
         asked = Pause.objects.filter(run__work_order=order).count()
-        assert asked == (1 + len(stops) if name == "line" else 3), moment
+        assert asked == (1 + len(STOPS) * len(stops) if name == "line" else 3), moment
         assert sum(EFFECTS[node] - 1 for node in EFFECTS if node != "ask") <= 1 + (
             name == "parallel"
-        ) * 3 + len(stops), (moment, EFFECTS)
+        ) * 3 + len(STOPS) * len(stops), (moment, EFFECTS)
     assert moment > 3
 
 
