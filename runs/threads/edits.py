@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints import lineage, store
 from checkpoints.database import clock
@@ -41,6 +42,12 @@ START = "__start__"
 """In place of a step's name: the first step follows."""
 
 
+class OfWorkOrder(ThreadBusy):
+    """The thread's state is a work order's record: it is forked, and never edited."""
+
+    code = "work_order_state"
+
+
 def is_edit(run: Run) -> bool:
     """Whether a run is one of ONLY."""
     return run.status == COMPLETED and run.started_at is None
@@ -66,8 +73,8 @@ def edit(
         checkpoint_id: an earlier checkpoint of the thread that it joins, instead of the latest.
         template: slug; for a thread that has not run yet.
     Raises:
-        ThreadBusy: a run is alive or messages wait; or the thread is a work order's or a child
-            run's.
+        OfWorkOrder, ThreadBusy: the thread is a work order's; or a run is alive, messages wait, or
+            it is a child run's.
         InputInvalid: a field that the workflow's state has not, or the engine's own; no such step.
         ReviewStands, ImportStands: a step with review rules would lie behind the edit, and another
             one follows it.
@@ -76,6 +83,13 @@ def edit(
     try:
         with transaction.atomic(durable=True):
             place = turns.place_of(thread_id)
+            if place.last is not None and place.last.work_order_id is not None:
+                raise OfWorkOrder(
+                    gettext(
+                        "The state of a work order is not edited: fork one of its checkpoints, "
+                        "with other values if need be."
+                    )
+                )
             turns.check_free(place)
             if QueuedTurn.objects.waiting().filter(thread=thread_id).exists():
                 raise ThreadBusy(turns.began_meanwhile())

@@ -24,6 +24,44 @@ said("asked", "question" in asked.__interrupt__[0].value.action_request.args);
 const values = await client.runs.wait(thread, "slow-talk", { command: { resume: "Rome" } });
 said("answered", values.messages.at(-1).content === "Rome it is.");
 
+// by looking: an older version may not have it
+async function kept(word, methods, so) {
+  if (methods.every((name) => typeof client[word]?.[name] === "function")) said(word, await so());
+  else console.log(`no-${word}`);
+}
+
+await kept("store", ["putItem", "getItem", "searchItems", "deleteItem"], async () => {
+  const space = ["released", thread];
+  await client.store.putItem(space, "city", { name: "Rome" });
+  const item = await client.store.getItem(space, "city");
+  const { items } = await client.store.searchItems(space);
+  await client.store.deleteItem(space, "city");
+  return item.value.name === "Rome" && items[0].key === "city";
+});
+const methods = ["create", "update", "getVersions", "setLatest", "delete"];
+await kept("assistants", methods, async () => {
+  const about = { of: thread };
+  const mine = await client.assistants.create({ graphId: "slow-talk", metadata: about });
+  const key = mine.assistant_id;
+  await client.assistants.update(key, { metadata: { more: 1 } });
+  const back = await client.assistants.setLatest(key, 1);
+  const versions = await client.assistants.getVersions(key);
+  const listed = await client.assistants.search({ metadata: about });
+  await client.assistants.delete(key);
+  return back.version === 1 && versions.length === 2 && listed.length === 1;
+});
+await kept("crons", ["create", "search", "delete"], async () => {
+  const yearly = { schedule: "0 0 1 1 *", input: { input: "x" }, metadata: { name: thread } };
+  const { cron_id: cron } = await client.crons.create("slow-talk", yearly);
+  const there = async () =>
+    (await client.crons.search({ limit: 100 })).some((one) => one.cron_id === cron);
+  const before = await there();
+  await client.crons.delete(cron);
+  return before && !(await there());
+});
+await client.threads.updateState(thread, { values: { noted: "by hand" } });
+said("edited", (await client.threads.getState(thread)).values.noted === "by hand");
+
 const { thread_id: chat } = await client.threads.create();
 const given = { input: { input: "Trends" }, streamMode: "custom" };
 const live = await all(client.runs.stream(chat, "slow-chat", given));

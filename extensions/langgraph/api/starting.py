@@ -137,13 +137,30 @@ def check_config(config: Mapping[str, Any], *, of_run: bool = True) -> None:
         raise invalid("config.configurable: templates are configured by this server's people.")
 
 
+def check_command(command: Command) -> None:
+    """Raise StreamRefused for what of a command would be two acts, of which one may stand alone."""
+    if command.update:
+        raise invalid(
+            "command.update: an answer changes what was asked about, by edit or content, and no "
+            "state beside it. Resume first; where nothing runs, update_state does it."
+            if command.resume is not None
+            else "command.update: call update_state, then begin a run whose input is null."
+        )
+    if command.goto and command.goto != END:
+        raise invalid(
+            "command.goto is __end__ here. Where nothing runs, update_state with as_node says "
+            "behind which step the next run, whose input is null, goes on."
+        )
+    if command.goto and command.resume is not None:
+        raise invalid("command: goto __end__ ends the run with its question; send no resume.")
+
+
 def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
     """Start a run, or answer what the thread asks. Raises as `messages.say` and `decide`."""
     given = read(call)
     command = given.command or Command()
     goto = command.goto or None  # of LangGraph's own Command it is an empty list
-    if command.update is not None or goto not in (None, END):
-        raise invalid("command: only resume, and goto __end__, are taken here.")
+    check_command(command)
     if given.command is not None and given.input:  # hooks send an empty one along
         raise invalid("Send input or a command, not both.")
 

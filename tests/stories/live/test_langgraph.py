@@ -504,5 +504,5 @@ TRIED = RELEASES if os.environ.get("RELEASED") else [("python", INSTALLED)]
 
 @pytest.mark.parametrize(("language", "release"), TRIED)
 def test_a_released_client_does_what_its_words_mean(server, tmp_path, language, release):
-    where = [f"{server.url}/langgraph", str(TOKENS["ana"])]
+    where = [f"{server.url}/langgraph", str(TOKENS["olga"])]  # who may make schedules
     assert of_one(tmp_path / "client", language, release, where) == {"held": HELD}

@@ -17,7 +17,7 @@ from hitl.models import Decision, Via
 from hitl.threads import messages
 from runs import definitions
 from runs.engine import approvals
-from runs.models import Run
+from runs.models import Pause, Run
 from runs.services import submit
 from runs.threads import edits, turns
 from runs.threads.turns import ThreadBusy, Turn
@@ -201,10 +201,35 @@ def test_a_work_orders_thread_and_a_thread_of_others_are_not_edited(sdk, give, t
     messages.cancel(order.runs.get().pk, by=ana, via=Via.REST)
     status, words = refused(sdk.threads.update_state, str(order.thread_id), {"colour": "blue"})
     assert (status, "work order" in words) == (409, True)
+    with pytest.raises(edits.OfWorkOrder, match="fork one of its checkpoints") as error:
+        messages.edit_state(order.thread_id, [{"colour": "blue"}], by=ana)
+    assert error.value.code == "work_order_state"
     give(template="talk", input=say("Hello"))
     for client, status in ((sdk_of(zoe), 404), (sdk_of(thread.owner, "ask"), 403)):
         assert refused(client.threads.update_state, str(thread.pk), {"a": 1})[0] == status
     assert not Run.objects.filter(edits.ONLY).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [({"update": {"colour": "blue"}}, "call update_state, then begin a run"),
+     ({"update": [["colour", "blue"]], "resume": "Rome"}, "Resume first"),
+     ({"goto": "step2"}, "update_state with as_node"),
+     ({"goto": "__end__", "resume": "Rome"}, "send no resume")],
+)  # fmt: skip
+def test_a_command_that_is_two_acts_is_refused_with_what_does_it(sdk, give, thread, command, words):
+    give(template="talk-asking", input=say("Which?"))
+    at = head_of(thread).pk
+    status, said = refused(sdk.runs.create, str(thread.pk), "talk-asking", command=command)
+    assert (status, words in said) == (422, True)
+    assert head_of(thread).pk == at and Pause.objects.open().count() == 1
+
+
+def test_an_empty_update_beside_an_answer_is_none(sdk, give, thread):
+    give(template="talk-asking", input=say("Which?"))
+    answer: Any = {"resume": "Rome", "update": {}, "goto": []}
+    sdk.runs.create(str(thread.pk), "talk-asking", command=answer)
+    assert not Pause.objects.open().exists()
 
 
 def approved(give: Any, ana: Any) -> Decision:

@@ -17,6 +17,43 @@ def said(word: str, *, so: bool) -> None:
     print(word, flush=True)
 
 
+def has(client: Any, word: str, *methods: str) -> bool:
+    """Whether this version has these methods; `no-` and the word where it has not."""
+    found = all(hasattr(getattr(client, word, None), name) for name in methods)
+    if not found:
+        print(f"no-{word}", flush=True)
+    return found
+
+
+def keeps(client: Any, key: str) -> None:
+    """What stands beside threads, and an edit of one on which nothing runs."""
+    if has(client, "store", "put_item", "get_item", "search_items", "delete_item"):
+        space = ["released", key]
+        client.store.put_item(space, "city", {"name": "Rome"})
+        item = client.store.get_item(space, "city")
+        found = client.store.search_items(space)["items"]
+        client.store.delete_item(space, "city")
+        said("store", so=item["value"] == {"name": "Rome"} and found[0]["key"] == "city")
+    if has(client, "assistants", "create", "update", "get_versions", "set_latest", "delete"):
+        mine = client.assistants.create("slow-talk", metadata={"of": key})["assistant_id"]
+        client.assistants.update(mine, metadata={"more": 1})
+        back = client.assistants.set_latest(mine, 1)
+        versions = [one["version"] for one in client.assistants.get_versions(mine)]
+        found = client.assistants.search(metadata={"of": key})
+        client.assistants.delete(mine)
+        so = (back["version"], versions, len(found)) == (1, [2, 1], 1)
+        said("assistants", so=so)
+    if has(client, "crons", "create", "search", "delete"):
+        yearly = {"schedule": "0 0 1 1 *", "input": {"input": "x"}, "metadata": {"name": key}}
+        cron = client.crons.create("slow-talk", **yearly)["cron_id"]
+        there = cron in {one["cron_id"] for one in client.crons.search(limit=100)}
+        client.crons.delete(cron)
+        gone = cron not in {one["cron_id"] for one in client.crons.search(limit=100)}
+        said("crons", so=there and gone)
+    client.threads.update_state(key, {"noted": "by hand"})
+    said("edited", so=client.threads.get_state(key)["values"]["noted"] == "by hand")
+
+
 def waits(client: Any) -> str:
     """By the client that waits; gives its thread."""
     thread = client.threads.create(metadata={"title": "Trip to Rome"})
@@ -26,6 +63,7 @@ def waits(client: Any) -> str:
     said("asked", so="question" in asked["__interrupt__"][0]["value"]["action_request"]["args"])
     values = client.runs.wait(key, "slow-talk", command={"resume": "Rome"})
     said("answered", so=values["messages"][-1]["content"] == "Rome it is.")
+    keeps(client, key)
     return str(key)
 
 
