@@ -235,17 +235,21 @@ def names_of(template: Template) -> list[str]:
 
 def graph(call: Call) -> Reply:
     """The steps in their order; where a question may lead back is in no edge. With `xray` the nodes
-    of a graph in a step stand in its place, as a worker kept them.
+    of a graph in a step stand in its place, as a worker kept them. A template that is one graph
+    looks like it.
     """
     template, _ = chosen(call, call.names["assistant_id"])
-    names = [START, *names_of(template), END]
+    steps = names_of(template)
+    names = [START, *steps, END]
     deep = _depth(call.query.get("xray", ""))
-    inner = _graphs_in(template) if deep else {}
+    inner = _graphs_in(template) if deep or len(steps) == 1 else {}
     drawn = InnerGraph(
         name=template.slug,
         nodes=[InnerNode(name=name, inner=inner.get(name)) for name in names],
         edges=[InnerEdge(source=before, target=after) for before, after in pairwise(names)],
     )
+    if len(steps) == 1:
+        drawn = inner.get(steps[0], drawn)
     nodes, edges = _laid_out(drawn, deep)
     return Reply(
         data={

@@ -83,14 +83,20 @@ def at_once(context: Context, raised: Sequence[Raised]) -> dict[str, Raised]:
 
 
 def ask_all(
-    state: State, context: Context, named: Mapping[str, Raised], place: SavedGraphPosition
+    state: State,
+    context: Context,
+    named: Mapping[str, Raised],
+    place: SavedGraphPosition,
+    *,
+    update: Mapping[str, Any],
 ) -> Gather:
-    """Ask these at once; the step goes on when all are answered."""
+    """Ask these at once; `update` joins the state. The step goes on when all are answered."""
     for raised in named.values():
         _check_secrets(raised)
     return Gather(
         children=[Child(name=name, update={ASKED: asdict(one)}) for name, one in named.items()],
         update={
+            **update,
             GRAPH_RUNS: {context.step: asdict(place)},
             **cleared(state),
             "decided": {context.step: ""},

@@ -22,6 +22,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,11 +65,16 @@ CONFIG: dict[str, Any] = {
             "additionalProperties": {"type": "string"},
             "description": 'Input of the graph and where the state has it: {"topic": "/topic"}.',
         },
-        "output": {"type": ["array", "object"], "description": "Keys of the graph to keep."},
+        "output": {
+            "type": ["array", "object"],
+            "description": "Keys of the graph to keep, whenever it asks and at its end.",
+        },
         "recursion_limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
     },
     "required": ["graph", "input"],
 }
+SAID_AGAIN = {"replace", "upsert_by_id"}
+"""Reducers that make nothing twice of what joins the state twice."""
 STOP = "The graph stops here {}. Approve to let it go on."
 PREVIEW = 2_000
 """Characters of what a node did, or a tool gave, that go to the log."""
@@ -206,7 +212,10 @@ def _advanced(
         words = STOP.format(f"after **{behind}**" if behind else f"before **{before}**")
         return Go(
             to=context.step,
-            update={GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))}},
+            update={
+                **_so_far(context, after),
+                GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))},
+            },
             report=Report(content=words) if any(stop) else None,
             stop=before,
             stop_after=behind,
@@ -317,14 +326,14 @@ def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
 
 def _asking(state: State, context: Context, graph: Graph, after: GraphPosition) -> Outcome:
     """Ask what the graph asks: at once, or the first; the others come when that is answered."""
-    place = _stands(graph, after, "asked")
+    place, so_far = _stands(graph, after, "asked"), _so_far(context, after)
     if named := asking.at_once(context, after.raised):
         asked = [[name, one.id, asking.digest(one)] for name, one in named.items()]
-        return asking.ask_all(state, context, named, replace(place, asked=asked))
+        return asking.ask_all(state, context, named, replace(place, asked=asked), update=so_far)
     raised, *others = after.raised
     place = replace(place, interrupt=raised.id, digest=asking.digest(raised))
-    runs = {GRAPH_RUNS: {context.step: asdict(place)}}
-    return asking.ask_one(state, context, raised, update=runs, waiting=len(others))
+    update = {**so_far, GRAPH_RUNS: {context.step: asdict(place)}}
+    return asking.ask_one(state, context, raised, update=update, waiting=len(others))
 
 
 def _stands(
@@ -336,9 +345,27 @@ def _stands(
 
 
 def _output(context: Context, after: GraphPosition) -> dict[str, Any]:
+    return {
+        key: after.value(name) for key, name in _wanted(context).items() if name in after.values
+    }
+
+
+def _wanted(context: Context) -> Mapping[str, str]:
+    """Key of the state → key of the graph."""
     wanted = context.config.get("output", [])
-    names = wanted if isinstance(wanted, Mapping) else {name: name for name in wanted}
-    return {key: after.value(name) for key, name in names.items() if name in after.values}
+    return wanted if isinstance(wanted, Mapping) else {name: name for name in wanted}
+
+
+def _so_far(context: Context, after: GraphPosition) -> dict[str, Any]:
+    """What of the output joins the state where the graph stops or asks: the end says it again, so
+    what would be doubled then waits for it, as does what is no JSON yet.
+    """
+    told = {}
+    for key, name in _wanted(context).items():
+        if name in after.values and context.reducers.get(key, "replace") in SAID_AGAIN:
+            with suppress(StepFailed):
+                told[key] = after.value(name)
+    return told
 
 
 def _input(state: State, context: Context) -> dict[str, Any]:

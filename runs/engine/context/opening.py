@@ -130,6 +130,7 @@ def open_context(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
                 sub_steps=[sub_step["name"] for sub_step in step.get("sub_steps", [])],
                 stops=sequence.stops_within(held.run.interrupt_before, step["name"]),
                 stops_after=sequence.stops_within(held.run.interrupt_after, step["name"]),
+                reducers=held.reducers,
                 order=held.told,
                 log=log,
                 stream=stream,

@@ -219,6 +219,8 @@ class Context:
     """
     stops_after: Sequence[str] = ()
     """The same of `interrupt_after`: behind that it answers a Go to itself with `stop_after`."""
+    reducers: Mapping[str, str] = field(default_factory=dict)
+    """Key of the state → how what is new joins it; a key that is not here is replaced."""
     thread_id: str = ""
     """Shown id of the thread that the run works on."""
     may_pass: str = ""
