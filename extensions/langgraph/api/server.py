@@ -15,11 +15,19 @@ from django.conf import settings
 from rest_framework.response import Response
 
 from checkpoints.extension import Door
-from extensions.langgraph.api import assistants, copying, cors, runs, searching, states, threads
+from extensions.langgraph.api import (
+    assistants,
+    copying,
+    cors,
+    runs,
+    searching,
+    states,
+    storing,
+    threads,
+)
 from extensions.langgraph.api.calls import Call, Reply, Streamed
 from extensions.langgraph.api.kept import configurations, crons
 from extensions.langgraph.api.protocol import commands, following
-from extensions.langgraph.api.storing import entries, namespaces
 from extensions.langgraph.api.streaming import runs as streams
 from extensions.langgraph.api.streaming import threads as thread_streams
 from extensions.langgraph.api.streaming.frames import as_json
@@ -109,11 +117,11 @@ ROUTES = (
     Route("DELETE", CRON, crons.delete),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
-    Route("PUT", "/store/items", entries.put, scopes.ASKS),
-    Route("GET", "/store/items", entries.get, READS),
-    Route("DELETE", "/store/items", entries.delete, scopes.ASKS),
-    Route("POST", "/store/items/search", entries.search, READS),
-    Route("POST", "/store/namespaces", namespaces.listed, READS),
+    Route("PUT", "/store/items", storing.put, scopes.ASKS),
+    Route("GET", "/store/items", storing.get, READS),
+    Route("DELETE", "/store/items", storing.delete, scopes.ASKS),
+    Route("POST", "/store/items/search", storing.search, READS),
+    Route("POST", "/store/namespaces", storing.listed, READS),
     *(
         Route(method, path, None)
         for method, path in (

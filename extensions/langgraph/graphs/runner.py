@@ -9,7 +9,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +27,7 @@ from extensions.langgraph.graphs import kept_drawings
 from extensions.langgraph.graphs.drawing import described
 from extensions.langgraph.graphs.loading import load, shape_of
 from extensions.langgraph.graphs.questions import Raised
+from extensions.langgraph.graphs.stores import AccountStore
 from extensions.langgraph.saver.saver import DjangoSaver
 from extensions.langgraph.saver.serializer import StrictSerializer
 from runs.workflows.base import Context, StepFailed
@@ -239,15 +240,20 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
     thread = Thread.objects.select_related("owner", "team").get(
         pk=ids.parse(Thread.PREFIX, context.thread_id)
     )
-    compiled = load(context.config["graph"])
+    where = {"thread_id": thread.shown_id, KEY: context.key}
+    store = AccountStore(thread.owner_id)
+    compiled = load(context.config["graph"], config={"configurable": where}, store=store)
     shape = shape_of(compiled)
     kept_drawings.keep(context.config["graph"], shape, described(compiled))
-    with DjangoSaver(
-        owner=thread.owner, team=thread.team, serde=StrictSerializer(allow=_types())
-    ) as saver:
+    with (
+        closing(store),
+        DjangoSaver(
+            owner=thread.owner, team=thread.team, serde=StrictSerializer(allow=_types())
+        ) as saver,
+    ):
         on_thread = saver.within(thread, space, before_writing=context.check)
         yield Graph(
-            compiled=compiled.copy({"checkpointer": on_thread}),
+            compiled=compiled.copy({"checkpointer": on_thread, "store": compiled.store or store}),
             name=context.config["graph"],
             space=space,
             thread=thread.shown_id,

@@ -13,9 +13,12 @@ from typing import Annotated, Any, TypedDict
 from django.db import connection
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.config import get_stream_writer
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_store, get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
+from langgraph_sdk.runtime import ServerRuntime
 
 from tests.worlds import steps
 
@@ -251,3 +254,43 @@ def in_a_loop() -> Any:
 
 stopping = _line(("a", work("a"))).compile(interrupt_before=["a"])
 no_graph = object()
+
+
+def noting() -> Any:
+    """Notes in the store of whoever the thread belongs to, asks, and says what it finds there."""
+
+    def note(state: State, runtime: Runtime) -> State:
+        assert runtime.store is not None
+        runtime.store.put(("seen", "today"), state["topic"], {"n": 1})
+        return {"log": ["noted"]}
+
+    async def look(state: State) -> State:
+        store = get_store()
+        found = await store.asearch(("seen",), filter={"n": {"$gte": 1}})
+        spaces = await store.alist_namespaces(prefix=("seen",), suffix=("today",))
+        await store.adelete(("seen", "today"), "old")
+        gone = await store.aget(("seen", "today"), "old")
+        return {"log": [*(one.key for one in found), *("/".join(one) for one in spaces), str(gone)]}
+
+    return _line(("note", note), ("ask", asking("Go on?")), ("look", look))
+
+
+def searching_by_meaning() -> Any:
+    def look(state: State, runtime: Runtime) -> State:
+        assert runtime.store is not None
+        return {"log": [one.key for one in runtime.store.search(("seen",), query="tea")]}
+
+    return _line(("look", look))
+
+
+async def made_by(config: RunnableConfig, runtime: ServerRuntime, limit: int = 3) -> Any:
+    """As LangGraph's server calls what makes a graph."""
+    works = runtime.execution_runtime is not None
+    place = config["configurable"].get("thread_id", "")[:4]
+    said = f"{runtime.access_context} {works} {place} {limit}"
+
+    async def tell(state: State) -> State:
+        await runtime.store.aput(("made",), "by", {"said": said})
+        return {"log": [said]}
+
+    return _line(("tell", tell)).compile()

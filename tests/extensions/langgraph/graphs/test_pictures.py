@@ -273,51 +273,76 @@ def test_conditions_lead_down_beside_and_back():
     assert diagrams.draw(InnerGraph(name="empty")) is None
 
 
-def laid_out(graph: Any) -> tuple[set[str], set[tuple[str, str, bool]]]:
-    """Names and edges between nodes as LangGraph draws a graph of its own, seen from the step."""
+def laid_out(graph: Any, prefix: str = "") -> tuple[set[str], set[tuple[str, str, bool]]]:
+    """Names and edges between nodes as LangGraph draws a graph of its own, seen from a step."""
     inner = [name for name in graph.nodes if name not in {START, END}]
     edges = {
-        (f"work:{edge.source}", f"work:{edge.target}", edge.conditional)
+        (f"{prefix}{edge.source}", f"{prefix}{edge.target}", edge.conditional)
         for edge in graph.edges
         if {edge.source, edge.target} <= {*inner}
     }
-    return {f"work:{name}" for name in inner}, edges
+    return {f"{prefix}{name}" for name in inner}, edges
+
+
+def compiled(name: str) -> Any:
+    graph: Any = getattr(graphs, name)
+    return graph if hasattr(graph, "get_graph") else graph().compile()
+
+
+def drawn_for(client: Any, slug: str, **xray: Any) -> tuple[list[str], set[tuple[str, str, bool]]]:
+    """Names and edges of an assistant's graph, each edge between nodes that are there."""
+    got = client.assistants.get_graph(slug, **xray)
+    edges = {
+        (edge["source"], edge["target"], edge.get("conditional", False)) for edge in got["edges"]
+    }
+    names = [one["id"] for one in got["nodes"]]
+    assert {end for edge in edges for end in edge[:2]} <= {*names}
+    return names, edges
 
 
 @pytest.mark.parametrize("name", ["nested", "line", "looping"])
 def test_langgraphs_clients_get_the_nodes_of_a_graph_in_a_step(graph_order, ana, name):
     graph_order(name)
-    assistants = sdk_of(ana).assistants
-
-    def drawn(**xray: Any) -> tuple[list[str], set[tuple[str, str, bool]]]:
-        got: Any = assistants.get_graph("graph", **xray)
-        edges = {
-            (edge["source"], edge["target"], edge.get("conditional", False))
-            for edge in got["edges"]
-        }
-        assert {end for edge in edges for end in edge[:2]} <= {one["id"] for one in got["nodes"]}
-        return [one["id"] for one in got["nodes"]], edges
-
-    plain = drawn()
-    assert plain == ([START, "work", END], {(START, "work", False), ("work", END, False)})
-    assert drawn(xray=True) == plain  # no worker has loaded it yet
+    steps: Any = [
+        {"step_type": "work", "name": step, "step_template_slug": "graph"}
+        for step in ("work", "rest")
+    ]
+    definitions.edit_template("two", title="Two", steps=steps, needs_repository=False)
+    client = sdk_of(ana)
+    plain = drawn_for(client, "two")
+    assert plain == (
+        [START, "work", "rest", END],
+        {(START, "work", False), ("work", "rest", False), ("rest", END, False)},
+    )
+    assert drawn_for(client, "two", xray=True) == plain  # no worker has loaded it yet
     pictures.look_at_start()
-    compiled: Any = getattr(graphs, name)
-    compiled = compiled if hasattr(compiled, "get_graph") else compiled().compile()
-    for xray in (True, 1, False):
-        names, edges = drawn(xray=xray)
-        if xray is False:
-            assert (names, edges) == plain
-            continue
+    assert drawn_for(client, "two", xray=False) == plain
+    for xray in (True, 1):
+        names, edges = drawn_for(client, "two", xray=xray)
         # to LangGraph a graph's own nodes are depth 0, and here a graph is within a step
-        theirs, between = laid_out(compiled.get_graph(xray=xray is True))
+        theirs, between = laid_out(compiled(name).get_graph(xray=xray is True), "work:")
         assert (names[0], names[-1]) == (START, END)
-        assert {*names} - {START, END, "work:__start__", "work:__end__"} == theirs
+        inner = {one for one in names if one.startswith("work:")}
+        assert inner - {"work:__start__", "work:__end__"} == theirs
         assert between <= edges
         (into,) = {target for source, target, _ in edges if source == START}
         assert into in {f"work:{START}", *theirs}
-    assert RemoteGraph("graph", sync_client=sdk_of(ana)).get_graph(xray=True).nodes.keys() == {
-        *drawn(xray=True)[0]
+    assert RemoteGraph("two", sync_client=client).get_graph(xray=True).nodes.keys() == {
+        *drawn_for(client, "two", xray=True)[0]
     }
     with pytest.raises(APIStatusError, match="xray"):
-        assistants.get_graph("graph", xray="odd")  # type: ignore[arg-type]
+        client.assistants.get_graph("two", xray="odd")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["nested", "line", "looping"])
+def test_a_template_that_is_one_graph_looks_like_it_to_langgraphs_clients(graph_order, ana, name):
+    """As a graph that their own server serves: its test suite asks for it so."""
+    graph_order(name)
+    client = sdk_of(ana)
+    assert drawn_for(client, "graph")[0] == [START, "work", END]  # no worker has loaded it yet
+    pictures.look_at_start()
+    for xray in (False, True):
+        names, edges = drawn_for(client, "graph", xray=xray)
+        theirs, between = laid_out(compiled(name).get_graph(xray=xray))
+        assert ({*names} - {START, END}, names[0], names[-1]) == (theirs, START, END)
+        assert between <= edges

@@ -7,9 +7,8 @@ from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Left
-from pydantic import Field
 
-from extensions.langgraph.api.calls import Call, Given, Reply, invalid
+from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphItem
 from runs import limits
 
@@ -19,35 +18,32 @@ ANY = "*"
 """Stands for one label in what namespaces are listed by."""
 
 
-class ListIn(Given):
-    prefix: list[str] = []
-    suffix: list[str] = []
-    max_depth: int | None = Field(None, ge=1)
-    limit: int = Field(100, ge=1)
-    offset: int = Field(0, ge=0, le=10**6)
+def refused(words: str) -> StreamRefused:
+    """422: what is asked of the store cannot be."""
+    return StreamRefused(422, "invalid", words)
 
 
-def mine(call: Call) -> Any:
-    """The items of the caller's account; there is no right to another's."""
-    return LangGraphItem.objects.filter(owner=call.by.pk)
+def of(owner: int) -> Any:
+    """The items of an account, by its key; there is no right to another's."""
+    return LangGraphItem.objects.filter(owner=owner)
 
 
-def below(call: Call, prefix: str) -> Any:
+def below(owner: int, prefix: str) -> Any:
     """Those whose namespace begins with this one, judged as the labels are written."""
     begins = Left(F("namespace"), len(prefix) or 1)
-    return mine(call).alias(begins=begins).filter(begins=prefix) if prefix else mine(call)
+    return of(owner).alias(begins=begins).filter(begins=prefix) if prefix else of(owner)
 
 
 def text_of(labels: Sequence[str], name: str = "namespace", *, least: int = 1) -> str:
     """Raises StreamRefused where these are no labels."""
     text = "".join(f"{label}." for label in labels)
     if not least <= len(labels) <= limits.STORE_DEPTH or len(text) > LONGEST:
-        raise invalid(
+        raise refused(
             f"{name}: {least} to {limits.STORE_DEPTH} labels, {LONGEST} characters in all with a "
             "full stop behind each."
         )
     if any(not label or "." in label or not label.isprintable() for label in labels):
-        raise invalid(f"{name}: a label has visible characters, and no full stop.")
+        raise refused(f"{name}: a label has visible characters, and no full stop.")
     return text
 
 
@@ -55,18 +51,25 @@ def labels_of(text: str) -> list[str]:
     return text.split(".")[:-1]
 
 
-def listed(call: Call) -> Reply:
-    given = call.body(ListIn)
-    for name in ("prefix", "suffix"):
-        text_of(getattr(given, name), name, least=0)
-    every = mine(call).values_list("namespace", flat=True).distinct()
+def listed(
+    owner: int,
+    *,
+    prefix: Sequence[str] = (),
+    suffix: Sequence[str] = (),
+    max_depth: int | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[tuple[str, ...]]:
+    """Namespaces in use, in order, each cut to `max_depth` labels. Raises StreamRefused."""
+    text_of(prefix, "prefix", least=0)
+    text_of(suffix, "suffix", least=0)
+    every = of(owner).values_list("namespace", flat=True).distinct()
     found = {
-        tuple(labels[: given.max_depth])
+        tuple(labels[:max_depth])
         for labels in map(labels_of, every)
-        if _fits(labels, given.prefix) and _fits(labels[::-1], given.suffix[::-1])
+        if _fits(labels, prefix) and _fits(labels[::-1], suffix[::-1])
     }
-    page = sorted(found)[given.offset :][: min(given.limit, MOST)]
-    return Reply(data={"namespaces": page})
+    return sorted(found)[offset:][: min(limit, MOST)]
 
 
 def _fits(labels: Sequence[str], wanted: Sequence[str]) -> bool:

@@ -1,0 +1,3 @@
+"""The store of LangGraph: what an account's programs, and graphs that work for it, note beside all
+threads.
+"""
