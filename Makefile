@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := extensions project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot accessible reviewer released conformance bench chaos drills hosts soak adversary clean
+.PHONY: up check test test-model screenshot accessible reviewer released conformance mcp-conformance bench chaos drills hosts soak adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -57,6 +57,9 @@ released: .venv/dev
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.extensions.langgraph.saver.conformance
+
+mcp-conformance: .venv/dev
+	$(BIN)/python -m tests.servers.mcp.conformance .venv/mcp-kit $(ARGS)
 
 bench: .venv/dev
 	$(BIN)/python -m bench $(ARGS)

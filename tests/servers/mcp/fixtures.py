@@ -1,9 +1,6 @@
 """What the protocol's conformance kit wants to find on a server, behind the mount of our door
 (`extensions.mcp.door.server.serve`), its guards and its writers. For the kit alone: it knows no
-tokens.
-
-    daphne -p 18200 tests.servers.mcp_fixtures:application
-    conformance server --url http://localhost:18200/mcp --requirements 2026-07-28
+tokens. `make mcp-conformance` runs it.
 """
 
 from __future__ import annotations
@@ -183,6 +180,7 @@ TOOLS: dict[str, Callable[[Any, Any], Awaitable[Result]]] = {
     "test_missing_capability": missing,
     "test_streaming_elicitation": elicitation,
     "test_logging_tool": gives(text("done")),
+    "test_custom_header": gives(text("done")),
     "test_input_required_result_elicitation": elicitation,
     "test_input_required_result_sampling": sampling,
     "test_input_required_result_list_roots": list_roots,
@@ -195,6 +193,11 @@ TOOLS: dict[str, Callable[[Any, Any], Awaitable[Result]]] = {
 }
 WORDS = {"type": "string"}
 SCHEMAS: dict[str, Result] = {
+    "test_custom_header": {
+        "type": "object",
+        "properties": {"region": {**WORDS, "x-mcp-header": "Region"}},
+        "required": ["region"],
+    },
     "json_schema_2020_12_tool": {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -212,7 +215,7 @@ SCHEMAS: dict[str, Result] = {
         "then": {"required": ["phone"]},
         "else": {"required": ["email"]},
         "additionalProperties": False,
-    }
+    },
 }
 
 

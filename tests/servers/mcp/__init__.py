@@ -1,0 +1,1 @@
+"""The kit of the Model Context Protocol, and the server that it judges."""
