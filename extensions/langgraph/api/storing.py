@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid
-from extensions.langgraph.items import entries, namespaces
+from extensions.langgraph.storing import entries, namespaces
 from hitl.models import LangGraphItem
 
 

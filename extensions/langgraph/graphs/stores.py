@@ -20,9 +20,9 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from extensions.langgraph.items import entries, namespaces
-from extensions.langgraph.items.namespaces import refused
 from extensions.langgraph.saver.worker import Kind, Worker
+from extensions.langgraph.storing import entries, namespaces
+from extensions.langgraph.storing.namespaces import refused
 from hitl.models import LangGraphItem
 
 

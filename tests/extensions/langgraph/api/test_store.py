@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langgraph_sdk.errors import APIStatusError
 
 from checkpoints.security import key_rotation
-from extensions.langgraph.items import entries, namespaces
+from extensions.langgraph.storing import entries, namespaces
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphItem
 from runs import limits

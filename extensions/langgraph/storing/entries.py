@@ -15,8 +15,8 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec
-from extensions.langgraph.items import namespaces
-from extensions.langgraph.items.namespaces import refused
+from extensions.langgraph.storing import namespaces
+from extensions.langgraph.storing.namespaces import refused
 from hitl.http import incoming
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphItem
