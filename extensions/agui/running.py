@@ -57,7 +57,7 @@ def run(call: Call) -> Streamed:
     """Begin, answer, or tell again: a run's id that came before begins nothing."""
     given = call.body(RunIn)
     wire = _wire(call, given.threadId)
-    key = uuid.uuid5(NAMESPACE, f"{call.by.pk} {wire} {given.runId}")
+    key = _key(call, wire, given)
     before = LangGraphRun.objects.filter(pk=key).first()
     if before is not None and threads.sees(call, before.thread_id):
         thread_id = before.thread_id
@@ -80,6 +80,15 @@ def run(call: Call) -> Streamed:
     return Streamed(
         frames=_frames(telling, segment), may_stay=lambda: threads.sees(call, thread_id)
     )
+
+
+def _key(call: Call, wire: uuid.UUID, given: RunIn) -> uuid.UUID:
+    """What a request is known by when it comes again: some clients answer under the id of the run
+    that asked, so an answer is known by its words too.
+    """
+    resume = [each.model_dump(mode="json") for each in given.resume]
+    words = f" {json.dumps(resume, sort_keys=True)}" if resume else ""
+    return uuid.uuid5(NAMESPACE, f"{call.by.pk} {wire} {given.runId}{words}")
 
 
 def _wire(call: Call, thread: str) -> uuid.UUID:

@@ -71,6 +71,9 @@ def listed(pause: Pause) -> dict[str, Any]:
     if (several or asked_else(pause)) and config["allow_accept"] and not config["allow_edit"]:
         interrupt["description"] += f"\n\n{AS_SHOWN}"
         config["allow_edit"] = True
+    if len(pause.calls) == 1 and not config["allow_edit"]:
+        # a page shows what nobody may edit as Markdown, in which it leaves out numbers
+        interrupt["description"] += f"\n\n{_call_text(pause.calls[0])}"
     return {**shown(pause), "value": interrupt}
 
 

@@ -127,6 +127,20 @@ def test_who_may_not_begin_a_run_begins_none(server):
     assert got.status_code == 405
 
 
+def test_an_answer_under_the_id_of_the_run_that_asked_counts_once(server):
+    """CopilotKit answers so: the question was told again, and nothing was decided."""
+    hello = {**HELLO, "threadId": "one id", "runId": "1"}
+    key = events_of(asked(server, "ana", hello))[-1]["outcome"]["interrupts"][0]["id"]
+    resume = {"interruptId": key, "status": "resolved", "payload": "Rome"}
+    told = [asked(server, "ana", {**hello, "resume": [resume]}) for _ in range(2)]
+    assert [events_of(one)[-1]["outcome"] for one in told] == [{"type": "success"}] * 2
+    assert (
+        asked(server, "ana", {**hello, "resume": [{**resume, "payload": "Oslo"}]}).status_code
+        == 409
+    )
+    assert events_of(asked(server, "ana", hello))[-1]["outcome"]["type"] == "interrupt"
+
+
 def test_two_people_may_call_their_threads_the_same(server):
     threads = []
     for who in ("ana", "ben"):

@@ -116,6 +116,15 @@ def test_several_calls_are_one_request_and_whoever_sees_the_first_sees_all(calls
     assert "list_files" in listed["description"] and "2026" in listed["description"]
 
 
+def test_a_call_that_nobody_may_edit_is_described_whole(calls_asked):
+    """Agent Inbox shows such arguments as Markdown, in which a number is nothing: a sum to pay was
+    accepted unseen.
+    """
+    wire = Call(id="wire", tool="wire", arguments={"to": "eve", "sum": 7})
+    listed = interrupts.listed(pause_of(calls_asked(wire)))["value"]
+    assert '"sum": 7' in listed["description"] and not listed["config"]["allow_edit"]
+
+
 def test_a_page_that_shows_one_interrupt_accepts_several_calls_as_what_it_shows(calls_asked, ana):
     """Agent Inbox showed the first of several, and its *Accept* of that made them all."""
     order = calls_asked(MAIL, LIST)
