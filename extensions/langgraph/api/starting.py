@@ -17,7 +17,7 @@ from extensions.langgraph.api import (
 )
 from extensions.langgraph.api.assistants import Saved
 from extensions.langgraph.api.calls import Call, Given, invalid, key_of
-from extensions.langgraph.api.resuming import replies
+from extensions.langgraph.api.resuming import late, replies
 from extensions.langgraph.api.reviewing import SeenThread
 from extensions.langgraph.api.segments import Segment
 from hitl.decisions.services import (
@@ -332,15 +332,18 @@ def answer(call: Call, found: SeenThread, value: Any, *, shown: str = "") -> uui
         named = {interrupts.id_of(pause): pause for pause in pauses}
         if unknown := sorted(set(value) - named.keys()):
             raise _closed(thread, uuid.UUID(unknown[0]))
-        chosen = [(named[key], value[key]) for key in sorted(value)]
-    elif pauses:
+        return _decide([(named[key], value[key]) for key in sorted(value)], call)
+    with late.kept_refused(call, thread):
+        if not pauses:
+            raise _closed(thread, None)
         pause = pauses[0] if len(pauses) == 1 else replies.meant(pauses, value)
         if pause is None:
             raise _unclear(pauses)
         replies.check_shown(pause, value, on_page=bool(shown))
-        chosen = [(pause, value)]
-    else:
-        raise _closed(thread, None)
+        return _decide([(pause, value)], call)
+
+
+def _decide(chosen: Sequence[tuple[Pause, Any]], call: Call) -> uuid.UUID:
     given = [(pause.pk, replies.answer_to(pause, one)) for pause, one in chosen]
     return decide_all(given, by=call.by)[0].pk
 

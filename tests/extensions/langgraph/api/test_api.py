@@ -16,7 +16,7 @@ from extensions.langgraph.api import interrupts, keys
 from extensions.langgraph.api.calls import Reply
 from extensions.langgraph.api.protocol import following
 from hitl.decisions import services
-from hitl.decisions.services import AlreadyAnswered, Answer, NotFound, RevisionMismatch
+from hitl.decisions.services import AlreadyAnswered, Answer, NotFound, NotPaused, RevisionMismatch
 from hitl.http.authentication import Caller
 from hitl.live.pump import StreamRefused
 from hitl.models import Decision, IdempotencyKey, Via
@@ -313,3 +313,27 @@ def test_a_graph_within_a_graph_has_the_namespace_that_langgraph_gave_it(two_ask
     assert [part.get("name", part.get("node")) for part in within] == ["model"] * 3
     assert within[1] == {"node": "model", "values": {"said": "Hello"}}
     assert len(parts) == 5
+
+
+@pytest.mark.parametrize("value", [[{"type": "ignore", "args": None}], "Shorter", True])
+def test_an_answer_that_came_too_late_is_refused_again_when_a_client_sends_it_again(
+    two_ask, ana, value
+):
+    """Agent Inbox does so for half a minute by itself, and would have ended what is asked next."""
+    one, two = asked("one"), asked("two")
+    runs = f"/threads/{two_ask.thread_id}/runs"
+    body = {"assistant_id": "crew", "command": {"resume": value}}
+    services.decide(two.pk, Answer("approve", Via.PAGE), by=ana)
+    services.decide(one.pk, Answer("revise", Via.PAGE, feedback="Again"), by=ana)
+    with pytest.raises((AlreadyAnswered, NotPaused)):
+        sent(ana, "POST", runs, body)
+    work_off()
+    again = asked("one")
+    assert again.pk != one.pk
+    for _ in range(2):
+        with pytest.raises(StreamRefused, match="came too late a moment ago"):
+            sent(ana, "POST", runs, body)
+    assert not Decision.objects.filter(pause=again).exists()
+    named = {**body, "command": {"resume": {interrupts.id_of(again): True}}}
+    sent(ana, "POST", runs, named)
+    assert Decision.objects.filter(pause=again).exists()

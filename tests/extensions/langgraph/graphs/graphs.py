@@ -283,7 +283,7 @@ def searching_by_meaning() -> Any:
     return _line(("look", look))
 
 
-async def made_by(config: RunnableConfig, runtime: ServerRuntime, limit: int = 3) -> Any:
+async def made_by(config: RunnableConfig, runtime: ServerRuntime[Any], limit: int = 3) -> Any:
     """As LangGraph's server calls what makes a graph."""
     works = runtime.execution_runtime is not None
     place = config["configurable"].get("thread_id", "")[:4]
