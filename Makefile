@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := extensions project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot accessible reviewer released conformance mcp-conformance bench chaos drills hosts soak adversary clean
+.PHONY: up check test test-model screenshot accessible reviewer released foreign conformance mcp-conformance bench chaos drills hosts soak adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -54,6 +54,9 @@ reviewer: .venv/dev
 
 released: .venv/dev
 	RELEASED=all $(BIN)/python -m tests.run -k released tests/stories/live/test_langgraph.py
+
+foreign: .venv/dev .venv/node
+	$(BIN)/python -m tests.stories.foreign $(ARGS)
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.extensions.langgraph.saver.conformance

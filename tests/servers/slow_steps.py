@@ -75,8 +75,11 @@ def ticked(state: State, context: Context) -> Outcome:
 @step("slow.calls")
 def calls(state: State, context: Context) -> Outcome:
     """Two calls of tools, each to be decided; one may be edited, and is of the risk that its config
-    says, the other may be answered in its place.
+    says, the other may be answered in its place. Where its config says so, one alone, as it is.
     """
+    if context.config.get("alone"):
+        wire = Call(id="wire", tool="wire", arguments={"to": "Ada", "sum": 7})
+        return ask_about_calls(state, context, calls=[wire]) or Done()
     risk = cast(Literal["normal", "high"], context.config.get("risk", "normal"))
     pay = Call(
         id="one", tool="pay", arguments={"to": "Ada", "sum": 7}, editable=["/sum"], risk=risk

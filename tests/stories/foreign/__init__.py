@@ -1,0 +1,1 @@
+"""Pages and hooks of others, unmodified, against the running product: by `make foreign`."""
