@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import redis
@@ -25,7 +24,7 @@ from hitl.decisions import notifications
 from runs import retention, services
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from tests.servers.stack import Stack, until
+from tests.servers.stack import Stack, threads_of, until
 
 MANY = int(os.environ.get("BENCH_IDLE", "10000"))
 AT_ONCE = 8
@@ -100,10 +99,7 @@ def held(stack: Stack) -> dict[str, int]:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
         connections = cursor.fetchone()[0]
     groups = {process.pid for process in stack.processes}
-    threads = [
-        path for path in Path("/proc").glob("[0-9]*/task/*") if _group(int(path.parts[2])) in groups
-    ]
-    return {"messages": messages(), "connections": connections, "threads": len(threads)}
+    return {"messages": messages(), "connections": connections, "threads": threads_of(groups)}
 
 
 def transactions() -> float:
@@ -121,10 +117,3 @@ def transactions() -> float:
     before = ended()
     time.sleep(IDLE)  # idleness is what is measured
     return (ended() - before - OWN) / IDLE
-
-
-def _group(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:  # it has ended since it was listed
-        return 0

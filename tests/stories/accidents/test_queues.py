@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 import redis
 
 from tests.databases.copies import TOKENS
-from tests.servers.stack import SlowStack, until
+from tests.servers.stack import SlowStack, threads_of, until
 from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
@@ -103,13 +101,6 @@ def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(o
     own.ended(order, token)
 
 
-def group_of(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:  # it has ended since it was listed
-        return 0
-
-
 def held(own: SlowStack) -> dict[str, int]:
     """What the product holds just now: messages in the broker, connections to the database, threads
     of the workers.
@@ -126,12 +117,7 @@ def held(own: SlowStack) -> dict[str, int]:
         )
     assert found is not None
     groups = {process.pid for process in own.processes[:2]}  # the two workers
-    tasks = [
-        path
-        for path in Path("/proc").glob("[0-9]*/task/*")
-        if group_of(int(path.parts[2])) in groups
-    ]
-    return {"messages": messages, "connections": found[0], "threads": len(tasks)}
+    return {"messages": messages, "connections": found[0], "threads": threads_of(groups)}
 
 
 def test_paused_runs_hold_no_slot_of_any_kind(own):

@@ -153,6 +153,8 @@ def test_a_page_that_comes_late_takes_nothing_newer_away(open_page):
     page.route("**/say", lambda route: late.append((route, route.fetch(max_redirects=5))))
     say(page, "Hello")
     expect(card(page)).to_be_visible(timeout=60_000)
+    # the news may be here before the answer has come to the test
+    until(lambda: late or page.wait_for_timeout(50), what="the answer to the message")
     route, answer = late[0]
     route.fulfill(response=answer)
     expect(page.locator("main > .notice", has_text="A new run began.")).to_be_visible()
