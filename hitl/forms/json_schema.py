@@ -270,13 +270,11 @@ class SchemaForm:
     def _choice(self, made: FormField, initial: Any) -> Any:
         several = made.kind == "several"
         made.options, made.other = options_of(made.schema["items"] if several else made.schema)
-        own = ""
         if self.data is not None:
             chosen = self.data.getlist(made.name)
-            made.other_chosen, own = (
-                OTHER in chosen,
-                self.data.get(f"{made.name}.other", "").strip(),
-            )
+            made.other_chosen = OTHER in chosen
+            made.value = self.data.get(f"{made.name}.other", "")  # shown again as it was typed
+            own = made.value.strip()
         else:
             begun = (
                 []
@@ -296,8 +294,7 @@ class SchemaForm:
                 if not any(same(option.means, value) for option in made.options)
             ]
             made.other_chosen = made.other and bool(strange)
-            own = words(strange[0]) if made.other_chosen else ""
-        made.value = own
+            made.value = own = words(strange[0]) if made.other_chosen else ""
         for option in made.options:
             option.chosen = option.value in chosen
         picked = [option.means for option in made.options if option.chosen] + (

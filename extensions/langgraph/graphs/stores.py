@@ -49,42 +49,43 @@ class AccountStore(BaseStore):
         return await asyncio.wrap_future(self._submit(list(ops)))
 
     def _submit(self, ops: list[Op]) -> Future[list[Result]]:
-        # what is put has a transaction of its own
-        return self._worker.submit(lambda: [self._answer(op) for op in ops], Kind.READ)
-
-    def _answer(self, op: Op) -> Result:
-        if self._owner is None:
+        if (owner := self._owner) is None:
             raise refused("The store is an account's, and here is none: this thread is nobody's.")
-        match op:
-            case PutOp(value=None):
-                entries.delete(self._owner, op.namespace, op.key)
-            case PutOp(value=dict() as value):
-                entries.put(self._owner, op.namespace, op.key, value)
-            case GetOp():
-                item = entries.get(self._owner, op.namespace, op.key)
-                return Item(**_fields(item)) if item else None
-            case SearchOp():
-                found = entries.search(
-                    self._owner,
-                    op.namespace_prefix,
-                    filter=op.filter,
-                    query=op.query,
-                    limit=op.limit,
-                    offset=op.offset,
-                )
-                return [SearchItem(**_fields(item)) for item in found]
-            case ListNamespacesOp():
-                conditions = op.match_conditions or ()
-                wanted = {one.match_type: list(one.path) for one in conditions}
-                return namespaces.listed(
-                    self._owner,
-                    prefix=wanted.get("prefix", ()),
-                    suffix=wanted.get("suffix", ()),
-                    max_depth=op.max_depth,
-                    limit=op.limit,
-                    offset=op.offset,
-                )
-        return None
+        # what is put has a transaction of its own
+        return self._worker.submit(lambda: [_answer(owner, op) for op in ops], Kind.READ)
+
+
+def _answer(owner: int, op: Op) -> Result:
+    match op:
+        case PutOp(value=None):
+            entries.delete(owner, op.namespace, op.key)
+        case PutOp(value=dict() as value):
+            entries.put(owner, op.namespace, op.key, value)
+        case GetOp():
+            item = entries.get(owner, op.namespace, op.key)
+            return Item(**_fields(item)) if item else None
+        case SearchOp():
+            found = entries.search(
+                owner,
+                op.namespace_prefix,
+                filter=op.filter,
+                query=op.query,
+                limit=op.limit,
+                offset=op.offset,
+            )
+            return [SearchItem(**_fields(item)) for item in found]
+        case ListNamespacesOp():
+            conditions = op.match_conditions or ()
+            wanted = {one.match_type: list(one.path) for one in conditions}
+            return namespaces.listed(
+                owner,
+                prefix=wanted.get("prefix", ()),
+                suffix=wanted.get("suffix", ()),
+                max_depth=op.max_depth,
+                limit=op.limit,
+                offset=op.offset,
+            )
+    return None
 
 
 def _fields(item: LangGraphItem) -> dict[str, Any]:
