@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.databases.copies import TOKENS
-from tests.servers.stack import SlowStack
+from tests.servers.stack import SlowStack, until
 from tests.stories.conftest import shot
 from tests.stories.foreign import pages
 from tests.stories.live.langgraph_loads import LOADS
@@ -77,15 +77,22 @@ def test_a_question_is_answered_in_words(server, opened, decided):
     assert decided() == [("answer", "ana", "langgraph", "Rome")]
 
 
-def test_an_agent_speaks_and_its_question_is_approved(server, opened, decided):
+def test_an_agent_speaks_and_its_questions_are_approved_and_answered(server, opened, decided):
+    """This agent asks again until it is told something."""
     page = opened("slow-chat")
     say(page, "Go")
+    idle = page.get_by_role("button", name="Send", exact=True)
     expect(page.get_by_text("market data").first).to_be_visible(timeout=30_000)
-    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()  # it is told all
+    expect(idle).to_be_visible()  # it is told all
     shot(page, "agent-chat-agent")
     page.get_by_role("button", name="Approve", exact=True).click()
+    until(lambda: decided() == [("approve", "ana", "langgraph", "")], what="the approval")
+    expect(page.get_by_text("market data").first).to_be_visible(timeout=30_000)
+    expect(idle).to_be_visible()
+    page.locator("textarea").nth(-3).fill("Yes")
+    page.get_by_role("button", name="Submit", exact=True).click()
     expect(page.get_by_text("Based on my research").first).to_be_visible(timeout=30_000)
-    assert decided() == [("approve", "ana", "langgraph", "")]
+    assert decided()[1:] == [("answer", "ana", "langgraph", "Yes")]
 
 
 def test_a_rule_keeps_out_who_asked(server, opened, decided):
