@@ -130,7 +130,7 @@ def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
     halting.sendall(b"GET /livez HTTP/1.1\r\n")
     time.sleep(0.2)  # until it has taken them
     process.send_signal(signal.SIGTERM)
-    time.sleep(1)
+    time.sleep(1)  # longer than a server waits for those that were answered before
     silent.sendall(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     halting.sendall(b"Host: 127.0.0.1\r\n\r\n")
     assert [each.recv(12) for each in (silent, halting)] == [b"HTTP/1.1 200"] * 2
