@@ -44,54 +44,12 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Anchor',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('day', models.DateField(help_text='In UTC.')),
-                ('position', models.PositiveBigIntegerField()),
-                ('tip', models.CharField(help_text='Digest of the decision at that position.', max_length=64)),
-                ('previous', models.CharField(blank=True, help_text="Digest of the ledger's anchor before.", max_length=64)),
-                ('digest', models.CharField(max_length=64)),
-            ],
-            options={
-                'verbose_name': 'ledger anchor',
-            },
-        ),
-        migrations.CreateModel(
             name='ChatCode',
             fields=[
                 ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
                 ('digest', models.CharField(max_length=64, unique=True)),
                 ('expires_at', models.DateTimeField()),
             ],
-        ),
-        migrations.CreateModel(
-            name='Decision',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('action', models.CharField(help_text="approve, revise, cancel, or an answer of the template's own.", max_length=64)),
-                ('feedback', models.TextField(blank=True)),
-                ('payload', checkpoints.models.JsonTextField(help_text='The data that came along; null where none did.', null=True)),
-                ('edited_content', models.TextField(blank=True, help_text='The content as it was approved, where that is not as it was shown.')),
-                ('external', models.TextField(blank=True, help_text='The mail address of who answered by the link sent there, without an account.')),
-                ('by_name', models.CharField(blank=True, help_text='The name of who decided, at that time.', max_length=301)),
-                ('for_name', models.CharField(blank=True, help_text='The name of that one, at that time.', max_length=301)),
-                ('early_at', models.DateTimeField(help_text='When the answer came, where that was before its question: nobody had been shown anything.', null=True)),
-                ('data_only', models.BooleanField(default=False, help_text='From an address that the rules do not name: it brought data, and approves nothing.')),
-                ('factor', models.CharField(blank=True, db_default='', default='', help_text='The second factor that was proven, where the question wanted one.', max_length=16)),
-                ('factor_at', models.DateTimeField(help_text='When it was.', null=True)),
-                ('votes', checkpoints.models.JsonTextField(default=list, help_text='Digests of the votes that were given at this question, in their order.')),
-                ('decided_at', models.DateTimeField()),
-                ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
-                ('revision', models.PositiveIntegerField(help_text='The revision that was answered.')),
-                ('content_digest', models.CharField(help_text='What was reviewed, as the pause recorded it.', max_length=64)),
-                ('evidence', models.CharField(blank=True, help_text='The blob that holds what the reviewer was shown: `hitl.ledger.evidence`.', max_length=64)),
-                ('goes_on_at', models.DateTimeField(help_text='When the run goes on, where the answer could be taken back until then.', null=True)),
-                ('position', models.PositiveBigIntegerField(help_text='From 1, without a gap.')),
-                ('previous', models.CharField(blank=True, max_length=64)),
-                ('digest', models.CharField(max_length=64)),
-            ],
-            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Delegation',
@@ -101,49 +59,15 @@ class Migration(migrations.Migration):
                 ('ends_at', models.DateTimeField(help_text='Ended earlier, it ends then.')),
                 ('reason', models.CharField(blank=True, max_length=200)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-            ],
-        ),
-        migrations.CreateModel(
-            name='Delivery',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('occasion', models.CharField(choices=[('asked', 'Asked'), ('refined', 'Asked again: an answer did not fit'), ('reminded', 'Reminded'), ('escalated', 'Escalated'), ('mentioned', 'Mentioned'), ('answered', 'Answered'), ('cancelled', 'Cancelled'), ('expired', 'Expired'), ('replied', 'Told what became of a reply'), ('test', 'Test'), ('account', 'About an account')], max_length=16)),
-                ('mark', models.CharField(blank=True, help_text='Which of several, e.g. of the reminders.', max_length=40)),
-                ('channel', models.CharField(choices=[('email', 'Mail'), ('apprise', 'Chat or push service'), ('slack', 'Slack, with buttons'), ('webhook', 'Webhook')], max_length=16)),
-                ('place', models.CharField(help_text='Names the receiver: so nobody is told the same thing twice.', max_length=80)),
-                ('contact', models.TextField(blank=True, help_text='The address of somebody who has no account here.')),
-                ('words', models.TextField(blank=True, help_text="What is said instead of the question's own words.")),
-                ('status', models.CharField(choices=[('queued', 'Queued'), ('sending', 'Sending'), ('sent', 'Sent'), ('dead', 'Given up'), ('cancelled', 'Cancelled')], default='queued', max_length=16)),
-                ('attempts', models.PositiveIntegerField(default=0)),
-                ('next_at', models.DateTimeField()),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('claim', models.UUIDField(help_text="Of the worker that is at it: another's record of the same try is ignored.", null=True)),
-                ('error', models.TextField(blank=True)),
-                ('kept_as', models.CharField(blank=True, db_default='', help_text='What the receiver knows it by, where it can be changed later.', max_length=80)),
-                ('made_at', models.DateTimeField()),
-                ('sent_at', models.DateTimeField(null=True)),
+                ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('from_user', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='delegations_given', to=settings.AUTH_USER_MODEL)),
+                ('pause', models.ForeignKey(blank=True, help_text='The one question that was handed over; null where it is of all.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='delegations', to='runs.pause')),
+                ('to_user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='delegations_taken', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                'verbose_name_plural': 'deliveries',
-                'permissions': [('mail_outside', 'Can have mail sent to any address')],
+                'indexes': [models.Index(fields=['to_user', 'ends_at'], name='delegation_by_delegate')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('from_user', models.F('to_user')), _negated=True), name='delegation_to_another'), models.CheckConstraint(condition=models.Q(('ends_at__gte', models.F('starts_at'))), name='delegation_ends_after_start')],
             },
-            bases=(checkpoints.ids.HasShownId, models.Model),
-        ),
-        migrations.CreateModel(
-            name='EarlyAnswer',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('node_id', models.CharField(blank=True, help_text="The step, or the other engine's node, whose question it is for.", max_length=200)),
-                ('input_type', models.CharField(blank=True, max_length=100)),
-                ('event', checkpoints.models.JsonTextField(help_text='The ResumeEvent.')),
-                ('via', models.CharField(max_length=16)),
-                ('status', models.CharField(choices=[('kept', 'Kept'), ('taking', 'Taking'), ('taken', 'Taken'), ('refused', 'Refused'), ('expired', 'Expired')], default='kept', max_length=16)),
-                ('error', models.TextField(blank=True)),
-                ('received_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField()),
-                ('changed_at', models.DateTimeField()),
-            ],
-            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Endpoint',
@@ -157,7 +81,13 @@ class Migration(migrations.Migration):
                 ('enabled', models.BooleanField(default=True)),
                 ('why_disabled', models.CharField(blank=True, max_length=300)),
                 ('made_at', models.DateTimeField(auto_now_add=True)),
+                ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to=settings.AUTH_USER_MODEL)),
+                ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='auth.group')),
+                ('thread', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='checkpoints.thread')),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('owner', None), ('team', None)), models.Q(('owner', None), ('thread', None)), models.Q(('team', None), ('thread', None)), _connector='OR'), name='endpoint_one_owner'), models.UniqueConstraint(condition=models.Q(('channel', 'email')), fields=('owner',), name='endpoint_one_mail_per_person')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
@@ -188,7 +118,12 @@ class Migration(migrations.Migration):
                 ('made', models.TextField(blank=True, help_text='Ids of what was made or changed, with spaces between.')),
                 ('about', models.TextField(blank=True, help_text='Ids that address and answer name: with what they stand for, the answer is erased.')),
                 ('made_at', models.DateTimeField()),
+                ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'indexes': [models.Index(fields=['made_at'], name='idempotency_by_age')],
+                'constraints': [models.UniqueConstraint(fields=('user', 'key'), name='idempotency_key_once'), models.CheckConstraint(condition=models.Q(models.Q(('kept', ''), ('status', None)), models.Q(('status__isnull', False), models.Q(('kept', ''), _negated=True)), _connector='OR'), name='idempotency_answered_once')],
+            },
         ),
         migrations.CreateModel(
             name='Import',
@@ -196,15 +131,8 @@ class Migration(migrations.Migration):
                 ('thread', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='imported', serialize=False, to='checkpoints.thread')),
                 ('at', models.DateTimeField(help_text='Checkpoints and events of the thread that are not younger came with the document.')),
                 ('source', checkpoints.models.JsonTextField(help_text='thread, exported_at and digest as the document has them; runs, pauses and decisions with new ids.')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='InboundMail',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('message_digest', models.CharField(help_text='Of its Message-ID.', max_length=64)),
-                ('outcome', models.CharField(help_text='`answered`, `voted`, or why it was not.', max_length=64)),
-                ('at', models.DateTimeField(auto_now_add=True)),
+                ('imported_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('within', models.ForeignKey(help_text='The thread whose document brought it: it is of a child run.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='brought', to='checkpoints.thread')),
             ],
         ),
         migrations.CreateModel(
@@ -215,24 +143,8 @@ class Migration(migrations.Migration):
                 ('active', models.BooleanField(default=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('last_used_at', models.DateTimeField(editable=False, null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='inbound_sources', to=settings.AUTH_USER_MODEL)),
             ],
-        ),
-        migrations.CreateModel(
-            name='InboundStart',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('template', models.SlugField(help_text='Slug; each start takes the version that is current then.', max_length=80)),
-                ('title', models.CharField(blank=True, max_length=200)),
-                ('request', models.TextField(blank=True)),
-                ('request_pointer', models.CharField(blank=True, help_text="Where in the message the request's words stand.", max_length=200)),
-                ('input', checkpoints.models.JsonTextField(default=dict, help_text='Fields that are the same for each order.')),
-                ('mapping', models.JSONField(blank=True, default=dict, help_text='Field of the input → JSON pointer: {"id": "/data/id"}')),
-                ('repository_url', models.CharField(blank=True, max_length=500)),
-                ('for_team', models.BooleanField(default=False, editable=False)),
-                ('priority', models.SmallIntegerField(default=0, help_text='From -10 to 10: work with a higher priority begins first. Above 0 takes the right runs.raise_priority.', validators=[django.core.validators.MinValueValidator(-10), django.core.validators.MaxValueValidator(10)])),
-                ('made_at', models.DateTimeField(auto_now_add=True)),
-            ],
-            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='LangGraphRun',
@@ -240,14 +152,7 @@ class Migration(migrations.Migration):
                 ('wire_id', models.UUIDField(primary_key=True, serialize=False)),
                 ('metadata', checkpoints.models.JsonTextField(default=dict)),
                 ('hidden_at', models.DateTimeField(null=True)),
-            ],
-        ),
-        migrations.CreateModel(
-            name='LangGraphTag',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=100)),
-                ('digest', models.CharField(max_length=64)),
+                ('thread', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.thread')),
             ],
         ),
         migrations.CreateModel(
@@ -268,19 +173,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Link',
-            fields=[
-                ('digest', models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ('revision', models.PositiveIntegerField()),
-                ('contact', models.TextField(blank=True, help_text="As the delivery's.")),
-                ('purpose', models.CharField(choices=[('review', 'Look, then log in to answer'), ('answer', 'Answer without logging in'), ('reply', 'Answer by replying to its mail')], max_length=16)),
-                ('made_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField()),
-                ('used_at', models.DateTimeField(null=True)),
-                ('mails_back', models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Mails that said what became of a reply to it.')),
-            ],
-        ),
-        migrations.CreateModel(
             name='MembershipChange',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -291,6 +183,7 @@ class Migration(migrations.Migration):
                 ('refused', models.BooleanField(default=False, help_text='They may not log in any more; their tokens were revoked.')),
                 ('provider', models.CharField(blank=True, db_default='', default='', help_text='Its kind: oidc or saml.', max_length=16)),
                 ('connection', models.CharField(blank=True, choices=[('linked', 'Linked by the mail address'), ('connected', 'Connected by the person'), ('disconnected', 'Taken away by the person')], db_default='', default='', max_length=16)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'verbose_name': 'change by the identity provider',
@@ -298,18 +191,17 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='Mention',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('asked', models.BooleanField(default=False, help_text='Their opinion is asked: they see the question, and cannot answer it by this.')),
-            ],
-        ),
-        migrations.CreateModel(
             name='OuterRun',
             fields=[
                 ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
                 ('name', models.CharField(help_text="Its id in that engine; the owner's own.", max_length=200)),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('thread', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='outer_run', to='checkpoints.thread')),
             ],
+            options={
+                'indexes': [models.Index(fields=['name'], name='outer_run_by_name')],
+                'constraints': [models.UniqueConstraint(fields=('owner', 'name'), name='outer_run_name_once')],
+            },
         ),
         migrations.CreateModel(
             name='Preference',
@@ -325,7 +217,12 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('writing', models.BooleanField(default=False)),
                 ('until', models.DateTimeField(db_index=True, help_text='Past this time it says nothing; the next sweep drops it.')),
+                ('pause', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='presences', to='runs.pause')),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('pause', 'person'), name='presence_one_per_person')],
+            },
         ),
         migrations.CreateModel(
             name='SavedView',
@@ -335,7 +232,12 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=80)),
                 ('query', models.CharField(blank=True, help_text="As the list's address has it.", max_length=2000)),
                 ('made_at', models.DateTimeField(auto_now_add=True)),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='saved_views', to=settings.AUTH_USER_MODEL)),
+                ('team', models.ForeignKey(blank=True, help_text='Its members see it too; its owner alone changes it.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auth.group')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('owner', 'list', 'name'), name='saved_view_named_once'), models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='saved_view_has_name')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
@@ -343,7 +245,12 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('digest', models.CharField(help_text="sha256 of the file's part of the patch.", max_length=64)),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('thread', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='checkpoints.thread')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('thread', 'person', 'digest'), name='seen_file_once')],
+            },
         ),
         migrations.CreateModel(
             name='ServiceAccount',
@@ -351,6 +258,7 @@ class Migration(migrations.Migration):
                 ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='service_account', serialize=False, to=settings.AUTH_USER_MODEL)),
                 ('purpose', models.CharField(max_length=200, verbose_name='purpose')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('made_by', models.ForeignKey(editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'verbose_name': 'service account',
@@ -362,22 +270,12 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('until', models.DateTimeField()),
-            ],
-        ),
-        migrations.CreateModel(
-            name='StartDelivery',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('delivery_id', models.CharField(help_text='Its webhook-id.', max_length=200)),
-                ('started', models.BooleanField(default=False)),
-                ('code', models.CharField(blank=True, help_text='Why it started none.', max_length=64)),
-                ('why', models.CharField(blank=True, max_length=500)),
-                ('at', models.DateTimeField(auto_now_add=True)),
+                ('pause', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='snoozes', to='runs.pause')),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                'verbose_name_plural': 'start deliveries',
+                'constraints': [models.UniqueConstraint(fields=('pause', 'person'), name='snooze_one_per_person')],
             },
-            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Vote',
@@ -399,20 +297,13 @@ class Migration(migrations.Migration):
                 ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
                 ('content_digest', models.CharField(max_length=64)),
                 ('digest', models.CharField(max_length=64)),
+                ('pause', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='votes', to='runs.pause')),
+                ('seat', models.ForeignKey(help_text="Whose vote it is: the voter's own, or by a delegation.", null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('voter', models.ForeignKey(help_text='Null where external.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
-            bases=(checkpoints.ids.HasShownId, models.Model),
-        ),
-        migrations.CreateModel(
-            name='Wait',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('node_id', models.CharField(help_text='Where that engine goes on.', max_length=200)),
-                ('digest', models.CharField(help_text='Of all that was asked; of one that was asked anew, of that and its id.', max_length=64)),
-                ('recipients', checkpoints.models.JsonTextField(default=list, help_text='Who is told beside those who may answer: address and question each.')),
-                ('callback_url', models.TextField(blank=True, help_text='Where the answer is told; checked when it is sent.')),
-                ('callback_secret', models.TextField(blank=True, help_text='whsec_…: signs what is sent there.')),
-                ('reported', models.CharField(blank=True, choices=[('', 'Nothing'), ('running', 'Running'), ('completed', 'Completed'), ('failed', 'Failed')], db_default='', default='', help_text='What that engine said of its run since the answer; empty for nothing yet.', max_length=9)),
-            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('pause', 'voter'), name='vote_one_per_person'), models.UniqueConstraint(fields=('pause', 'seat'), name='vote_one_per_seat'), models.UniqueConstraint(fields=('pause', 'external_key'), name='vote_one_per_address'), models.CheckConstraint(condition=models.Q(models.Q(('external', ''), ('external_key__isnull', True), ('seat__isnull', False), ('voter__isnull', False)), models.Q(('external_key__isnull', False), ('seat__isnull', True), ('via', 'link'), ('voter__isnull', True), models.Q(('external', ''), _negated=True)), _connector='OR'), name='vote_by_one_only'), models.CheckConstraint(condition=models.Q(models.Q(('factor', ''), ('factor_at__isnull', True)), models.Q(models.Q(('factor', ''), _negated=True), ('factor_at__isnull', False), ('voter__isnull', False)), _connector='OR'), name='vote_factor_has_its_time')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
@@ -433,6 +324,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name': 'API token',
+                'constraints': [models.CheckConstraint(condition=models.Q(('scope__in', ['read', 'ask', 'answer', 'write'])), name='token_scope_known'), models.CheckConstraint(condition=models.Q(('of_service', False), models.Q(('expires_at__isnull', False), ('scope__in', ('read', 'ask'))), _connector='OR'), name='token_of_service_asks_and_ends')],
             },
         ),
         migrations.CreateModel(
@@ -465,6 +357,9 @@ class Migration(migrations.Migration):
                 ('made_at', models.DateTimeField(auto_now_add=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='chat_accounts', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('service', 'team', 'account'), name='chat_account_is_one_persons')],
+            },
         ),
         migrations.CreateModel(
             name='ClaimedGroup',
@@ -476,6 +371,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'group of the identity provider',
                 'verbose_name_plural': 'groups of the identity provider',
+                'constraints': [models.UniqueConstraint(fields=('claim', 'group'), name='claimed_group_once')],
             },
         ),
         migrations.CreateModel(
@@ -490,524 +386,238 @@ class Migration(migrations.Migration):
                 ('made_at', models.DateTimeField(auto_now_add=True)),
                 ('withdrawn_at', models.DateTimeField(null=True)),
                 ('author', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('pause', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='comments', to='runs.pause')),
             ],
+            options={
+                'indexes': [models.Index(fields=['pause', 'id'], name='comment_by_pause')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('withdrawn_at', None), ('text', ''), _connector='OR'), name='comment_withdrawn_says_nothing'), models.CheckConstraint(condition=models.Q(models.Q(('line', None), ('side', '')), models.Q(('line__gte', 1), ('side__in', ['old', 'new'])), _connector='OR'), name='comment_line_has_a_side')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
-        migrations.AddField(
-            model_name='comment',
-            name='pause',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='comments', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='decided_by',
-            field=models.ForeignKey(help_text='Nobody where the rules answered.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='on_behalf_of',
-            field=models.ForeignKey(help_text='For whom it was given, by a delegation.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='pause',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='undoes',
-            field=models.OneToOneField(help_text='The answer this takes back.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='undone_by', to='hitl.decision'),
-        ),
-        migrations.AddField(
-            model_name='delegation',
-            name='created_by',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='delegation',
-            name='from_user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='delegations_given', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='delegation',
-            name='pause',
-            field=models.ForeignKey(blank=True, help_text='The one question that was handed over; null where it is of all.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='delegations', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='delegation',
-            name='to_user',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='delegations_taken', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='delivery',
-            name='pause',
-            field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='delivery',
-            name='recipient',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='earlyanswer',
-            name='by',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='earlyanswer',
-            name='pause',
-            field=models.ForeignKey(help_text='The question that it was given to.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='early_answers', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='earlyanswer',
-            name='run',
-            field=models.ForeignKey(help_text='Null for a run of another engine.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='runs.run'),
-        ),
-        migrations.AddField(
-            model_name='earlyanswer',
-            name='thread',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.thread'),
-        ),
-        migrations.AddField(
-            model_name='earlyanswer',
-            name='token',
-            field=models.ForeignKey(help_text='The one that sent it; null where a person, a process or a source did.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='hitl.apitoken'),
-        ),
-        migrations.AddField(
-            model_name='endpoint',
-            name='owner',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='endpoint',
-            name='team',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='auth.group'),
-        ),
-        migrations.AddField(
-            model_name='endpoint',
-            name='thread',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='checkpoints.thread'),
-        ),
-        migrations.AddField(
-            model_name='delivery',
-            name='endpoint',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to='hitl.endpoint'),
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='erasure',
-            field=models.ForeignKey(editable=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='hitl.erasure'),
-        ),
-        migrations.AddField(
-            model_name='idempotencykey',
-            name='user',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='import',
-            name='imported_by',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='import',
-            name='within',
-            field=models.ForeignKey(help_text='The thread whose document brought it: it is of a child run.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='brought', to='checkpoints.thread'),
-        ),
-        migrations.AddField(
-            model_name='inboundsource',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='inbound_sources', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='inboundstart',
-            name='source',
-            field=models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='start', to='hitl.inboundsource'),
-        ),
-        migrations.AddField(
-            model_name='inboundstart',
-            name='team',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auth.group'),
-        ),
-        migrations.AddField(
-            model_name='langgraphrun',
-            name='thread',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.thread'),
-        ),
-        migrations.AddField(
-            model_name='langgraphtag',
-            name='thread',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='tags', to='hitl.langgraphthread'),
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='ledger',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='hitl.ledger'),
-        ),
-        migrations.AddField(
-            model_name='anchor',
-            name='ledger',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='anchors', to='hitl.ledger'),
-        ),
-        migrations.AddField(
-            model_name='link',
-            name='delivery',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='links', to='hitl.delivery'),
-        ),
-        migrations.AddField(
-            model_name='link',
-            name='pause',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='links', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='link',
-            name='recipient',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='inboundmail',
-            name='link',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mails', to='hitl.link'),
-        ),
-        migrations.AddField(
-            model_name='membershipchange',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='mention',
-            name='comment',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='mentions', to='hitl.comment'),
-        ),
-        migrations.AddField(
-            model_name='mention',
-            name='person',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mentions', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='outerrun',
-            name='owner',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='outerrun',
-            name='thread',
-            field=models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='outer_run', to='checkpoints.thread'),
-        ),
-        migrations.AddField(
-            model_name='presence',
-            name='pause',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='presences', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='presence',
-            name='person',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='savedview',
-            name='owner',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='saved_views', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='savedview',
-            name='team',
-            field=models.ForeignKey(blank=True, help_text='Its members see it too; its owner alone changes it.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auth.group'),
-        ),
-        migrations.AddField(
-            model_name='seenfile',
-            name='person',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='seenfile',
-            name='thread',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='checkpoints.thread'),
-        ),
-        migrations.AddField(
-            model_name='serviceaccount',
-            name='made_by',
-            field=models.ForeignKey(editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='snooze',
-            name='pause',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='snoozes', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='snooze',
-            name='person',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='startdelivery',
-            name='order',
-            field=models.OneToOneField(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='start_delivery', to='runs.workorder'),
-        ),
-        migrations.AddField(
-            model_name='startdelivery',
-            name='start',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='hitl.inboundstart'),
-        ),
-        migrations.AddField(
-            model_name='vote',
-            name='pause',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='votes', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='vote',
-            name='seat',
-            field=models.ForeignKey(help_text="Whose vote it is: the voter's own, or by a delegation.", null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='vote',
-            name='voter',
-            field=models.ForeignKey(help_text='Null where external.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddField(
-            model_name='wait',
-            name='outer',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='waits', to='hitl.outerrun'),
-        ),
-        migrations.AddField(
-            model_name='wait',
-            name='pause',
-            field=models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='wait', to='runs.pause'),
-        ),
-        migrations.AddField(
-            model_name='wait',
-            name='token',
-            field=models.ForeignKey(help_text='The one that asked, which never answers; null where a person or a process did.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='waits', to='hitl.apitoken'),
-        ),
-        migrations.AddConstraint(
-            model_name='apitoken',
-            constraint=models.CheckConstraint(condition=models.Q(('scope__in', ['read', 'ask', 'answer', 'write'])), name='token_scope_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='apitoken',
-            constraint=models.CheckConstraint(condition=models.Q(('of_service', False), models.Q(('expires_at__isnull', False), ('scope__in', ('read', 'ask'))), _connector='OR'), name='token_of_service_asks_and_ends'),
-        ),
-        migrations.AddConstraint(
-            model_name='chataccount',
-            constraint=models.UniqueConstraint(fields=('service', 'team', 'account'), name='chat_account_is_one_persons'),
-        ),
-        migrations.AddConstraint(
-            model_name='claimedgroup',
-            constraint=models.UniqueConstraint(fields=('claim', 'group'), name='claimed_group_once'),
-        ),
-        migrations.AddIndex(
-            model_name='comment',
-            index=models.Index(fields=['pause', 'id'], name='comment_by_pause'),
-        ),
-        migrations.AddConstraint(
-            model_name='comment',
-            constraint=models.CheckConstraint(condition=models.Q(('withdrawn_at', None), ('text', ''), _connector='OR'), name='comment_withdrawn_says_nothing'),
-        ),
-        migrations.AddConstraint(
-            model_name='comment',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('line', None), ('side', '')), models.Q(('line__gte', 1), ('side__in', ['old', 'new'])), _connector='OR'), name='comment_line_has_a_side'),
-        ),
-        migrations.AddIndex(
-            model_name='delegation',
-            index=models.Index(fields=['to_user', 'ends_at'], name='delegation_by_delegate'),
-        ),
-        migrations.AddConstraint(
-            model_name='delegation',
-            constraint=models.CheckConstraint(condition=models.Q(('from_user', models.F('to_user')), _negated=True), name='delegation_to_another'),
-        ),
-        migrations.AddConstraint(
-            model_name='delegation',
-            constraint=models.CheckConstraint(condition=models.Q(('ends_at__gte', models.F('starts_at'))), name='delegation_ends_after_start'),
-        ),
-        migrations.AddIndex(
-            model_name='earlyanswer',
-            index=models.Index(condition=models.Q(('status__in', ['kept', 'taking'])), fields=['expires_at'], name='early_answer_by_expiry'),
-        ),
-        migrations.AddConstraint(
-            model_name='earlyanswer',
-            constraint=models.UniqueConstraint(condition=models.Q(('status', 'kept')), fields=('thread', 'node_id', 'input_type'), name='early_answer_one_per_question'),
-        ),
-        migrations.AddConstraint(
-            model_name='earlyanswer',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('pause__isnull', True), ('status__in', ['kept', 'expired'])), models.Q(('pause__isnull', False), ('status__in', ['taking', 'taken', 'refused'])), _connector='OR'), name='early_answer_has_its_question'),
-        ),
-        migrations.AddConstraint(
-            model_name='earlyanswer',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('node_id', ''), _negated=True), models.Q(('input_type', ''), _negated=True), _connector='OR'), name='early_answer_names_its_question'),
-        ),
-        migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('owner', None), ('team', None)), models.Q(('owner', None), ('thread', None)), models.Q(('team', None), ('thread', None)), _connector='OR'), name='endpoint_one_owner'),
-        ),
-        migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.UniqueConstraint(condition=models.Q(('channel', 'email')), fields=('owner',), name='endpoint_one_mail_per_person'),
-        ),
-        migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('status', 'queued')), fields=['next_at'], name='delivery_queued_by_time'),
-        ),
-        migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('status', 'sending')), fields=['lease_until'], name='delivery_sending_by_lease'),
-        ),
-        migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('status', 'dead')), fields=['-id'], name='delivery_dead'),
-        ),
-        migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.UniqueConstraint(fields=('pause', 'occasion', 'mark', 'place'), name='delivery_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('status', 'sending')), models.Q(models.Q(('status', 'sending'), _negated=True), ('lease_until', None)), _connector='OR'), name='delivery_lease_only_while_sending'),
-        ),
-        migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('sent_at__isnull', False), ('status', 'sent')), models.Q(models.Q(('status', 'sent'), _negated=True), ('sent_at', None)), _connector='OR'), name='delivery_sent_at_if_sent'),
-        ),
-        migrations.AddIndex(
-            model_name='idempotencykey',
-            index=models.Index(fields=['made_at'], name='idempotency_by_age'),
-        ),
-        migrations.AddConstraint(
-            model_name='idempotencykey',
-            constraint=models.UniqueConstraint(fields=('user', 'key'), name='idempotency_key_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='idempotencykey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('kept', ''), ('status', None)), models.Q(('status__isnull', False), models.Q(('kept', ''), _negated=True)), _connector='OR'), name='idempotency_answered_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundstart',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__gte', -10), ('priority__lte', 10)), name='inbound_start_priority_bounded'),
-        ),
-        migrations.AddIndex(
-            model_name='langgraphtag',
-            index=models.Index(fields=['key', 'digest'], name='langgraph_tag_by_value'),
-        ),
-        migrations.AddConstraint(
-            model_name='langgraphtag',
-            constraint=models.UniqueConstraint(fields=('thread', 'key'), name='langgraph_tag_once'),
-        ),
-        migrations.AddIndex(
-            model_name='decision',
-            index=models.Index(fields=['decided_by', '-id'], name='decision_by_person'),
-        ),
-        migrations.AddIndex(
-            model_name='decision',
-            index=models.Index(fields=['-decided_at', '-id'], name='decision_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.UniqueConstraint(condition=models.Q(('undoes__isnull', True)), fields=('pause',), name='decision_one_per_pause'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.CheckConstraint(condition=models.Q(('undoes__isnull', True), ('action', 'undo'), _connector='OR'), name='decision_undoes_by_undo'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('erasure__isnull', True), ('pause__isnull', False)), models.Q(('by_name', ''), ('edited_content', ''), ('erasure__isnull', False), ('external', ''), ('feedback', ''), ('for_name', ''), ('pause__isnull', True), ('payload__isnull', True)), _connector='OR'), name='decision_says_nothing_if_erased'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.UniqueConstraint(fields=('ledger', 'position'), name='decision_position_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('decided_by__isnull', False), ('external', ''), models.Q(('via__in', ('policy', 'workflow')), _negated=True)), models.Q(('decided_by__isnull', True), ('external', ''), ('via__in', ('policy', 'workflow'))), models.Q(('decided_by__isnull', True), ('via', 'link'), models.Q(models.Q(('external', ''), _negated=True), ('erasure__isnull', False), _connector='OR')), _connector='OR'), name='decision_by_one_only'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.CheckConstraint(condition=models.Q(('data_only', False), models.Q(('action', 'answer'), ('data_only', True), ('decided_by__isnull', True), ('via', 'link')), _connector='OR'), name='decision_data_only_approves_nothing'),
-        ),
-        migrations.AddConstraint(
-            model_name='decision',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('factor', ''), ('factor_at__isnull', True)), models.Q(models.Q(('factor', ''), _negated=True), ('decided_by__isnull', False), ('factor_at__isnull', False)), _connector='OR'), name='decision_factor_has_its_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='anchor',
-            constraint=models.UniqueConstraint(fields=('ledger', 'day'), name='anchor_once_a_day'),
-        ),
-        migrations.AddConstraint(
-            model_name='link',
-            constraint=models.CheckConstraint(condition=models.Q(('expires_at__gt', models.F('made_at'))), name='link_expires_after_it_was_made'),
-        ),
-        migrations.AddConstraint(
-            model_name='link',
-            constraint=models.CheckConstraint(condition=models.Q(('used_at', None), models.Q(('purpose', 'review'), _negated=True), _connector='OR'), name='link_used_only_to_answer'),
-        ),
-        migrations.AddConstraint(
-            model_name='link',
-            constraint=models.CheckConstraint(condition=models.Q(('mails_back__lte', 4)), name='link_mails_back_bounded'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundmail',
-            constraint=models.UniqueConstraint(fields=('link', 'message_digest'), name='inbound_mail_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='mention',
-            constraint=models.UniqueConstraint(fields=('comment', 'person'), name='mention_once'),
-        ),
-        migrations.AddIndex(
-            model_name='outerrun',
-            index=models.Index(fields=['name'], name='outer_run_by_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='outerrun',
-            constraint=models.UniqueConstraint(fields=('owner', 'name'), name='outer_run_name_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='presence',
-            constraint=models.UniqueConstraint(fields=('pause', 'person'), name='presence_one_per_person'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedview',
-            constraint=models.UniqueConstraint(fields=('owner', 'list', 'name'), name='saved_view_named_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedview',
-            constraint=models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='saved_view_has_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='seenfile',
-            constraint=models.UniqueConstraint(fields=('thread', 'person', 'digest'), name='seen_file_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='snooze',
-            constraint=models.UniqueConstraint(fields=('pause', 'person'), name='snooze_one_per_person'),
-        ),
-        migrations.AddConstraint(
-            model_name='startdelivery',
-            constraint=models.UniqueConstraint(condition=models.Q(('started', True)), fields=('start', 'delivery_id'), name='start_delivery_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='startdelivery',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('code', ''), ('started', True)), models.Q(('order', None), ('started', False), models.Q(('code', ''), _negated=True)), _connector='OR'), name='start_delivery_started_or_refused'),
-        ),
-        migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.UniqueConstraint(fields=('pause', 'voter'), name='vote_one_per_person'),
-        ),
-        migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.UniqueConstraint(fields=('pause', 'seat'), name='vote_one_per_seat'),
-        ),
-        migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.UniqueConstraint(fields=('pause', 'external_key'), name='vote_one_per_address'),
-        ),
-        migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('external', ''), ('external_key__isnull', True), ('seat__isnull', False), ('voter__isnull', False)), models.Q(('external_key__isnull', False), ('seat__isnull', True), ('via', 'link'), ('voter__isnull', True), models.Q(('external', ''), _negated=True)), _connector='OR'), name='vote_by_one_only'),
-        ),
-        migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('factor', ''), ('factor_at__isnull', True)), models.Q(models.Q(('factor', ''), _negated=True), ('factor_at__isnull', False), ('voter__isnull', False)), _connector='OR'), name='vote_factor_has_its_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='wait',
-            constraint=models.UniqueConstraint(fields=('outer', 'digest'), name='wait_same_once'),
+        migrations.CreateModel(
+            name='Anchor',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('day', models.DateField(help_text='In UTC.')),
+                ('position', models.PositiveBigIntegerField()),
+                ('tip', models.CharField(help_text='Digest of the decision at that position.', max_length=64)),
+                ('previous', models.CharField(blank=True, help_text="Digest of the ledger's anchor before.", max_length=64)),
+                ('digest', models.CharField(max_length=64)),
+                ('ledger', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='anchors', to='hitl.ledger')),
+            ],
+            options={
+                'verbose_name': 'ledger anchor',
+                'constraints': [models.UniqueConstraint(fields=('ledger', 'day'), name='anchor_once_a_day')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Decision',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('action', models.CharField(help_text="approve, revise, cancel, or an answer of the template's own.", max_length=64)),
+                ('feedback', models.TextField(blank=True)),
+                ('payload', checkpoints.models.JsonTextField(help_text='The data that came along; null where none did.', null=True)),
+                ('edited_content', models.TextField(blank=True, help_text='The content as it was approved, where that is not as it was shown.')),
+                ('external', models.TextField(blank=True, help_text='The mail address of who answered by the link sent there, without an account.')),
+                ('by_name', models.CharField(blank=True, help_text='The name of who decided, at that time.', max_length=301)),
+                ('for_name', models.CharField(blank=True, help_text='The name of that one, at that time.', max_length=301)),
+                ('early_at', models.DateTimeField(help_text='When the answer came, where that was before its question: nobody had been shown anything.', null=True)),
+                ('data_only', models.BooleanField(default=False, help_text='From an address that the rules do not name: it brought data, and approves nothing.')),
+                ('factor', models.CharField(blank=True, db_default='', default='', help_text='The second factor that was proven, where the question wanted one.', max_length=16)),
+                ('factor_at', models.DateTimeField(help_text='When it was.', null=True)),
+                ('votes', checkpoints.models.JsonTextField(default=list, help_text='Digests of the votes that were given at this question, in their order.')),
+                ('decided_at', models.DateTimeField()),
+                ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
+                ('revision', models.PositiveIntegerField(help_text='The revision that was answered.')),
+                ('content_digest', models.CharField(help_text='What was reviewed, as the pause recorded it.', max_length=64)),
+                ('evidence', models.CharField(blank=True, help_text='The blob that holds what the reviewer was shown: `hitl.ledger.evidence`.', max_length=64)),
+                ('goes_on_at', models.DateTimeField(help_text='When the run goes on, where the answer could be taken back until then.', null=True)),
+                ('position', models.PositiveBigIntegerField(help_text='From 1, without a gap.')),
+                ('previous', models.CharField(blank=True, max_length=64)),
+                ('digest', models.CharField(max_length=64)),
+                ('decided_by', models.ForeignKey(help_text='Nobody where the rules answered.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to=settings.AUTH_USER_MODEL)),
+                ('on_behalf_of', models.ForeignKey(help_text='For whom it was given, by a delegation.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('pause', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='runs.pause')),
+                ('undoes', models.OneToOneField(help_text='The answer this takes back.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='undone_by', to='hitl.decision')),
+                ('erasure', models.ForeignKey(editable=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='hitl.erasure')),
+                ('ledger', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='hitl.ledger')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['decided_by', '-id'], name='decision_by_person'), models.Index(fields=['-decided_at', '-id'], name='decision_by_time')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('undoes__isnull', True)), fields=('pause',), name='decision_one_per_pause'), models.CheckConstraint(condition=models.Q(('undoes__isnull', True), ('action', 'undo'), _connector='OR'), name='decision_undoes_by_undo'), models.CheckConstraint(condition=models.Q(models.Q(('erasure__isnull', True), ('pause__isnull', False)), models.Q(('by_name', ''), ('edited_content', ''), ('erasure__isnull', False), ('external', ''), ('feedback', ''), ('for_name', ''), ('pause__isnull', True), ('payload__isnull', True)), _connector='OR'), name='decision_says_nothing_if_erased'), models.UniqueConstraint(fields=('ledger', 'position'), name='decision_position_once'), models.CheckConstraint(condition=models.Q(models.Q(('decided_by__isnull', False), ('external', ''), models.Q(('via__in', ('policy', 'workflow')), _negated=True)), models.Q(('decided_by__isnull', True), ('external', ''), ('via__in', ('policy', 'workflow'))), models.Q(('decided_by__isnull', True), ('via', 'link'), models.Q(models.Q(('external', ''), _negated=True), ('erasure__isnull', False), _connector='OR')), _connector='OR'), name='decision_by_one_only'), models.CheckConstraint(condition=models.Q(('data_only', False), models.Q(('action', 'answer'), ('data_only', True), ('decided_by__isnull', True), ('via', 'link')), _connector='OR'), name='decision_data_only_approves_nothing'), models.CheckConstraint(condition=models.Q(models.Q(('factor', ''), ('factor_at__isnull', True)), models.Q(models.Q(('factor', ''), _negated=True), ('decided_by__isnull', False), ('factor_at__isnull', False)), _connector='OR'), name='decision_factor_has_its_time')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='Delivery',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('occasion', models.CharField(choices=[('asked', 'Asked'), ('refined', 'Asked again: an answer did not fit'), ('reminded', 'Reminded'), ('escalated', 'Escalated'), ('mentioned', 'Mentioned'), ('answered', 'Answered'), ('cancelled', 'Cancelled'), ('expired', 'Expired'), ('replied', 'Told what became of a reply'), ('test', 'Test'), ('account', 'About an account')], max_length=16)),
+                ('mark', models.CharField(blank=True, help_text='Which of several, e.g. of the reminders.', max_length=40)),
+                ('channel', models.CharField(choices=[('email', 'Mail'), ('apprise', 'Chat or push service'), ('slack', 'Slack, with buttons'), ('webhook', 'Webhook')], max_length=16)),
+                ('place', models.CharField(help_text='Names the receiver: so nobody is told the same thing twice.', max_length=80)),
+                ('contact', models.TextField(blank=True, help_text='The address of somebody who has no account here.')),
+                ('words', models.TextField(blank=True, help_text="What is said instead of the question's own words.")),
+                ('status', models.CharField(choices=[('queued', 'Queued'), ('sending', 'Sending'), ('sent', 'Sent'), ('dead', 'Given up'), ('cancelled', 'Cancelled')], default='queued', max_length=16)),
+                ('attempts', models.PositiveIntegerField(default=0)),
+                ('next_at', models.DateTimeField()),
+                ('lease_until', models.DateTimeField(null=True)),
+                ('claim', models.UUIDField(help_text="Of the worker that is at it: another's record of the same try is ignored.", null=True)),
+                ('error', models.TextField(blank=True)),
+                ('kept_as', models.CharField(blank=True, db_default='', help_text='What the receiver knows it by, where it can be changed later.', max_length=80)),
+                ('made_at', models.DateTimeField()),
+                ('sent_at', models.DateTimeField(null=True)),
+                ('pause', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='runs.pause')),
+                ('recipient', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to=settings.AUTH_USER_MODEL)),
+                ('endpoint', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to='hitl.endpoint')),
+            ],
+            options={
+                'verbose_name_plural': 'deliveries',
+                'permissions': [('mail_outside', 'Can have mail sent to any address')],
+                'indexes': [models.Index(condition=models.Q(('status', 'queued')), fields=['next_at'], name='delivery_queued_by_time'), models.Index(condition=models.Q(('status', 'sending')), fields=['lease_until'], name='delivery_sending_by_lease'), models.Index(condition=models.Q(('status', 'dead')), fields=['-id'], name='delivery_dead')],
+                'constraints': [models.UniqueConstraint(fields=('pause', 'occasion', 'mark', 'place'), name='delivery_once'), models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('status', 'sending')), models.Q(models.Q(('status', 'sending'), _negated=True), ('lease_until', None)), _connector='OR'), name='delivery_lease_only_while_sending'), models.CheckConstraint(condition=models.Q(models.Q(('sent_at__isnull', False), ('status', 'sent')), models.Q(models.Q(('status', 'sent'), _negated=True), ('sent_at', None)), _connector='OR'), name='delivery_sent_at_if_sent')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='EarlyAnswer',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('node_id', models.CharField(blank=True, help_text="The step, or the other engine's node, whose question it is for.", max_length=200)),
+                ('input_type', models.CharField(blank=True, max_length=100)),
+                ('event', checkpoints.models.JsonTextField(help_text='The ResumeEvent.')),
+                ('via', models.CharField(max_length=16)),
+                ('status', models.CharField(choices=[('kept', 'Kept'), ('taking', 'Taking'), ('taken', 'Taken'), ('refused', 'Refused'), ('expired', 'Expired')], default='kept', max_length=16)),
+                ('error', models.TextField(blank=True)),
+                ('received_at', models.DateTimeField()),
+                ('expires_at', models.DateTimeField()),
+                ('changed_at', models.DateTimeField()),
+                ('by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('pause', models.ForeignKey(help_text='The question that it was given to.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='early_answers', to='runs.pause')),
+                ('run', models.ForeignKey(help_text='Null for a run of another engine.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='runs.run')),
+                ('thread', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.thread')),
+                ('token', models.ForeignKey(help_text='The one that sent it; null where a person, a process or a source did.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='hitl.apitoken')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('status__in', ['kept', 'taking'])), fields=['expires_at'], name='early_answer_by_expiry')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('status', 'kept')), fields=('thread', 'node_id', 'input_type'), name='early_answer_one_per_question'), models.CheckConstraint(condition=models.Q(models.Q(('pause__isnull', True), ('status__in', ['kept', 'expired'])), models.Q(('pause__isnull', False), ('status__in', ['taking', 'taken', 'refused'])), _connector='OR'), name='early_answer_has_its_question'), models.CheckConstraint(condition=models.Q(models.Q(('node_id', ''), _negated=True), models.Q(('input_type', ''), _negated=True), _connector='OR'), name='early_answer_names_its_question')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='InboundStart',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('template', models.SlugField(help_text='Slug; each start takes the version that is current then.', max_length=80)),
+                ('title', models.CharField(blank=True, max_length=200)),
+                ('request', models.TextField(blank=True)),
+                ('request_pointer', models.CharField(blank=True, help_text="Where in the message the request's words stand.", max_length=200)),
+                ('input', checkpoints.models.JsonTextField(default=dict, help_text='Fields that are the same for each order.')),
+                ('mapping', models.JSONField(blank=True, default=dict, help_text='Field of the input → JSON pointer: {"id": "/data/id"}')),
+                ('repository_url', models.CharField(blank=True, max_length=500)),
+                ('for_team', models.BooleanField(default=False, editable=False)),
+                ('priority', models.SmallIntegerField(default=0, help_text='From -10 to 10: work with a higher priority begins first. Above 0 takes the right runs.raise_priority.', validators=[django.core.validators.MinValueValidator(-10), django.core.validators.MaxValueValidator(10)])),
+                ('made_at', models.DateTimeField(auto_now_add=True)),
+                ('source', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='start', to='hitl.inboundsource')),
+                ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auth.group')),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('priority__gte', -10), ('priority__lte', 10)), name='inbound_start_priority_bounded')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='LangGraphTag',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('key', models.CharField(max_length=100)),
+                ('digest', models.CharField(max_length=64)),
+                ('thread', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='tags', to='hitl.langgraphthread')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['key', 'digest'], name='langgraph_tag_by_value')],
+                'constraints': [models.UniqueConstraint(fields=('thread', 'key'), name='langgraph_tag_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Mention',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('asked', models.BooleanField(default=False, help_text='Their opinion is asked: they see the question, and cannot answer it by this.')),
+                ('comment', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='mentions', to='hitl.comment')),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mentions', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('comment', 'person'), name='mention_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Wait',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('node_id', models.CharField(help_text='Where that engine goes on.', max_length=200)),
+                ('digest', models.CharField(help_text='Of all that was asked; of one that was asked anew, of that and its id.', max_length=64)),
+                ('recipients', checkpoints.models.JsonTextField(default=list, help_text='Who is told beside those who may answer: address and question each.')),
+                ('callback_url', models.TextField(blank=True, help_text='Where the answer is told; checked when it is sent.')),
+                ('callback_secret', models.TextField(blank=True, help_text='whsec_…: signs what is sent there.')),
+                ('reported', models.CharField(blank=True, choices=[('', 'Nothing'), ('running', 'Running'), ('completed', 'Completed'), ('failed', 'Failed')], db_default='', default='', help_text='What that engine said of its run since the answer; empty for nothing yet.', max_length=9)),
+                ('outer', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='waits', to='hitl.outerrun')),
+                ('pause', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='wait', to='runs.pause')),
+                ('token', models.ForeignKey(help_text='The one that asked, which never answers; null where a person or a process did.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='waits', to='hitl.apitoken')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('outer', 'digest'), name='wait_same_once')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='Link',
+            fields=[
+                ('digest', models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ('revision', models.PositiveIntegerField()),
+                ('contact', models.TextField(blank=True, help_text="As the delivery's.")),
+                ('purpose', models.CharField(choices=[('review', 'Look, then log in to answer'), ('answer', 'Answer without logging in'), ('reply', 'Answer by replying to its mail')], max_length=16)),
+                ('made_at', models.DateTimeField()),
+                ('expires_at', models.DateTimeField()),
+                ('used_at', models.DateTimeField(null=True)),
+                ('mails_back', models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Mails that said what became of a reply to it.')),
+                ('delivery', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='links', to='hitl.delivery')),
+                ('pause', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='links', to='runs.pause')),
+                ('recipient', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('expires_at__gt', models.F('made_at'))), name='link_expires_after_it_was_made'), models.CheckConstraint(condition=models.Q(('used_at', None), models.Q(('purpose', 'review'), _negated=True), _connector='OR'), name='link_used_only_to_answer'), models.CheckConstraint(condition=models.Q(('mails_back__lte', 4)), name='link_mails_back_bounded')],
+            },
+        ),
+        migrations.CreateModel(
+            name='StartDelivery',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('delivery_id', models.CharField(help_text='Its webhook-id.', max_length=200)),
+                ('started', models.BooleanField(default=False)),
+                ('code', models.CharField(blank=True, help_text='Why it started none.', max_length=64)),
+                ('why', models.CharField(blank=True, max_length=500)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('order', models.OneToOneField(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='start_delivery', to='runs.workorder')),
+                ('start', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='hitl.inboundstart')),
+            ],
+            options={
+                'verbose_name_plural': 'start deliveries',
+                'constraints': [models.UniqueConstraint(condition=models.Q(('started', True)), fields=('start', 'delivery_id'), name='start_delivery_once'), models.CheckConstraint(condition=models.Q(models.Q(('code', ''), ('started', True)), models.Q(('order', None), ('started', False), models.Q(('code', ''), _negated=True)), _connector='OR'), name='start_delivery_started_or_refused')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='InboundMail',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('message_digest', models.CharField(help_text='Of its Message-ID.', max_length=64)),
+                ('outcome', models.CharField(help_text='`answered`, `voted`, or why it was not.', max_length=64)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('link', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mails', to='hitl.link')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('link', 'message_digest'), name='inbound_mail_once')],
+            },
         ),
     ]

@@ -100,8 +100,149 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'repositories',
                 'permissions': [('deliver_unreviewed', 'Can have work delivered that nobody reviewed')],
+                'constraints': [models.UniqueConstraint(fields=('url',), name='repository_url_once'), models.CheckConstraint(condition=models.Q(('push_policy__in', ['never', 'asked', 'branch'])), name='repository_push_policy_known'), models.CheckConstraint(condition=models.Q(('pull_request_policy', 'never'), models.Q(('pull_request_policy__in', ['never', 'draft', 'ready']), ('push_policy', 'branch'), models.Q(('forge', ''), _negated=True)), _connector='OR'), name='repository_pull_request_needs_push_and_forge')],
             },
             bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='Schedule',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('name', models.CharField(max_length=120)),
+                ('template', models.SlugField(help_text='Slug; each start takes the version that is current then.', max_length=80)),
+                ('title', models.CharField(blank=True, max_length=200)),
+                ('request', models.TextField(blank=True)),
+                ('input', checkpoints.models.JsonTextField(default=dict)),
+                ('repository_url', models.CharField(blank=True, max_length=500)),
+                ('for_team', models.BooleanField(default=False, editable=False, help_text='Whether a team was chosen; it stays so when that team is deleted.')),
+                ('priority', models.SmallIntegerField(default=0, help_text='From -10 to 10: work with a higher priority begins first. Above 0 takes the right runs.raise_priority.', validators=[django.core.validators.MinValueValidator(-10), django.core.validators.MaxValueValidator(10)])),
+                ('cron', models.CharField(help_text='Minute, hour, day of the month, month, day of the week.', max_length=100)),
+                ('zone', models.CharField(default='UTC', help_text='IANA name, Europe/Berlin.', max_length=64)),
+                ('overlap', models.CharField(choices=[('skip', 'Skip it'), ('queue', 'Let it wait'), ('allow', 'Start it as well')], default='skip', max_length=8)),
+                ('catch_up', models.CharField(choices=[('latest', 'Start the latest'), ('all', 'Start all, up to the bound'), ('none', 'Start none')], default='latest', max_length=8)),
+                ('catch_up_most', models.PositiveSmallIntegerField(default=10, help_text='How many missed occurrences “all” starts; the latest ones.')),
+                ('enabled', models.BooleanField(default=True)),
+                ('stopped_because', models.TextField(blank=True, default='', help_text='Why the product stopped it; empty where nobody did.')),
+                ('cursor', models.DateTimeField(editable=False, help_text='Occurrences up to then have their rows; it never goes back.')),
+                ('next_at', models.DateTimeField(editable=False, help_text='When the sweep looks at it.', null=True)),
+                ('version', models.PositiveIntegerField(default=1, editable=False, help_text='Counts changes by people.')),
+                ('made_at', models.DateTimeField(auto_now_add=True)),
+                ('owner', models.ForeignKey(help_text='In whose name it orders; their rights are asked at each start.', on_delete=django.db.models.deletion.PROTECT, related_name='schedules', to=settings.AUTH_USER_MODEL)),
+                ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auth.group')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('enabled', True)), fields=['next_at'], name='schedule_enabled_by_next')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('catch_up__in', ['latest', 'all', 'none']), ('overlap__in', ['skip', 'queue', 'allow'])), name='schedule_rules_known'), models.CheckConstraint(condition=models.Q(('catch_up_most__gte', 1), ('catch_up_most__lte', 100)), name='schedule_catch_up_bounded'), models.CheckConstraint(condition=models.Q(('enabled', False), ('stopped_because', ''), _connector='OR'), name='schedule_stopped_is_off'), models.CheckConstraint(condition=models.Q(('priority__gte', -10), ('priority__lte', 10)), name='schedule_priority_bounded')],
+            },
+            bases=(checkpoints.ids.HasShownId, models.Model),
+        ),
+        migrations.CreateModel(
+            name='StepTemplate',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.SlugField(max_length=80)),
+                ('version', models.PositiveIntegerField(default=1)),
+                ('title', models.CharField(max_length=120)),
+                ('declared', models.CharField(db_default='', default='', editable=False, max_length=64)),
+                ('function', models.CharField(help_text='The registered step function, e.g. repo_tidy.plan.', max_length=120)),
+                ('config', models.JSONField(blank=True, default=dict)),
+                ('sub_steps', models.JSONField(blank=True, default=list, help_text="Ordered steps that the step's child runs take, as in a template. Then the function is flow.sub_steps.")),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('slug', 'version'), name='step_template_version_once'), models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='step_template_version_from_one')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Template',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.SlugField(max_length=80)),
+                ('version', models.PositiveIntegerField(default=1)),
+                ('title', models.CharField(max_length=120)),
+                ('description', models.TextField(blank=True)),
+                ('steps', models.JSONField(help_text='Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, revise_to, choices, max_revisions.')),
+                ('input_schema', models.JSONField(blank=True, default=dict, help_text="JSON Schema 2020-12 of a work order's input.")),
+                ('reducers', models.JSONField(blank=True, default=dict, help_text='State key → replace, append, merge, add, upsert_by_id or ephemeral; others are replaced.')),
+                ('state_schema', models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, help_text='JSON Schema of the state: what a step writes is checked against it.')),
+                ('needs_repository', models.BooleanField(default=True)),
+                ('frequency', models.CharField(choices=[('step', 'After every step'), ('nodes', 'After every step, not after each of its loops'), ('loops', 'After every loop'), ('failure', 'On failure only'), ('off', 'Off: nothing to resume from')], default='step', help_text='When checkpoints are written; pauses, answers, child runs, failures and ends always are. Off: only the beginning and the end.', max_length=8)),
+                ('retention', models.JSONField(blank=True, default=dict, help_text='{"days": …, "count": …}: how long, and how many per thread, checkpoints are kept; what is not named is as the settings say.')),
+                ('size_budget', models.BigIntegerField(blank=True, help_text='Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.', null=True)),
+                ('declared', models.CharField(db_default='', default='', editable=False, max_length=64)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('slug', 'version'), name='template_version_once'), models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='template_version_from_one'), models.CheckConstraint(condition=models.Q(('size_budget__isnull', True), ('size_budget__gte', 1), _connector='OR'), name='template_budget_from_one')],
+            },
+        ),
+        migrations.CreateModel(
+            name='TemplateAccess',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.SlugField(help_text="The template's slug. All of its versions are meant, those to come too.", max_length=80)),
+                ('enabled', models.BooleanField(default=True, help_text='Off: nobody begins new work by this template. Work that was ordered before goes on.')),
+                ('restricted', models.BooleanField(default=False, editable=False, help_text='Whether groups were chosen; it stays so when a chosen group is deleted.')),
+                ('default', models.BooleanField(db_default=False, default=False, help_text='Orders that name no template go by this one, where their repository has no default of its own.')),
+                ('groups', models.ManyToManyField(blank=True, help_text='Whose members may order by it. None chosen: everybody who can log in. Superusers always may.', related_name='+', to='auth.group')),
+            ],
+            options={
+                'verbose_name': 'right to a template',
+                'verbose_name_plural': 'rights to templates',
+                'constraints': [models.UniqueConstraint(fields=('slug',), name='template_access_slug_once'), models.UniqueConstraint(condition=models.Q(('default', True)), fields=('default',), name='template_default_once', violation_error_message='Another template is the default. Take that back first.')],
+            },
+        ),
+        migrations.CreateModel(
+            name='WorkLimit',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('template', models.SlugField(help_text="The template's slug, all its versions.", max_length=80)),
+                ('name', models.SlugField(blank=True, help_text='Templates whose limits have the same name share the places. Empty: its own.', max_length=80)),
+                ('pointer', models.CharField(blank=True, help_text='JSON pointer into the input, /customer: so many per value. Empty: altogether.', max_length=200)),
+                ('most', models.PositiveSmallIntegerField(default=1, help_text='How many may be at work at once; whoever waits for a person is not.')),
+                ('priority', models.SmallIntegerField(default=0, help_text='Of runs that wait for the same places higher ones go first.')),
+            ],
+            options={
+                'verbose_name': 'limit of work at once',
+                'verbose_name_plural': 'limits of work at once',
+                'indexes': [models.Index(fields=['name'], name='work_limit_by_name')],
+                'constraints': [models.UniqueConstraint(fields=('template', 'name', 'pointer'), name='work_limit_once'), models.CheckConstraint(condition=models.Q(('most__gte', 1)), name='work_limit_from_one')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Credential',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(help_text='How steps call it, e.g. OPENAI_API_KEY or forge.', max_length=80, validators=[django.core.validators.RegexValidator('^[A-Za-z][A-Za-z0-9_.-]*\\Z', 'Letters, digits, dots, - and _, beginning with a letter.')])),
+                ('value', models.TextField()),
+                ('hosts', models.JSONField(blank=True, default=list, help_text='The hosts that it may be sent to; empty for any.')),
+                ('note', models.CharField(blank=True, help_text='What it is for, and where it was issued. No part of the secret.', max_length=200)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('rotated_at', models.DateTimeField(help_text='When its value was last replaced.', null=True)),
+                ('used_at', models.DateTimeField(help_text='When a run last asked for it, to the minute.', null=True)),
+                ('created_by', models.ForeignKey(db_index=False, help_text='Empty where it came by command.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('team', models.ForeignKey(blank=True, db_index=False, help_text='Whose runs may use it, and get it before one of all teams; empty for every run.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='credentials', to='auth.group')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['name'], name='credential_by_name')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('team__isnull', False)), fields=('name', 'team'), name='credential_once_per_team'), models.UniqueConstraint(condition=models.Q(('team__isnull', True)), fields=('name',), name='credential_once_for_all'), models.CheckConstraint(condition=models.Q(('value', ''), _negated=True), name='credential_has_value')],
+            },
+        ),
+        migrations.CreateModel(
+            name='PanelMember',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('stage', models.PositiveSmallIntegerField(help_text='0 from the beginning, else that many stages must have been reached.')),
+                ('turn', models.PositiveSmallIntegerField(default=0, help_text='The stages of the review that they answer, as bits: `runs.workflows.reviews.stages`. 0 for all.')),
+                ('username', models.CharField(blank=True, max_length=150)),
+                ('group', models.CharField(blank=True, max_length=150)),
+                ('panel', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='members', to='runs.panel')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('username', ''), _negated=True), fields=['username'], name='panel_by_username'), models.Index(condition=models.Q(('group', ''), _negated=True), fields=['group'], name='panel_by_group')],
+                'constraints': [models.UniqueConstraint(fields=('panel', 'stage', 'username', 'group'), name='panel_member_once'), models.CheckConstraint(condition=models.Q(('username', ''), ('group', ''), _connector='XOR'), name='panel_member_is_person_or_group')],
+            },
         ),
         migrations.CreateModel(
             name='Run',
@@ -143,6 +284,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'permissions': [('step_around_review', 'Can bypass a review')],
+                'indexes': [models.Index(condition=models.Q(('status', 'pending')), fields=['due_at'], name='run_pending_by_due'), models.Index(condition=models.Q(('status', 'running')), fields=['lease_until'], name='run_running_by_lease'), models.Index(fields=['thread', '-id'], name='run_by_thread'), models.Index(condition=models.Q(('parent__isnull', False)), fields=['parent', 'id'], name='run_by_parent'), models.Index(condition=models.Q(('started_at__isnull', False)), fields=['-started_at'], name='run_by_start')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('imported_at__isnull', True), ('status__in', ['cancelled', 'completed', 'expired', 'failed']), _connector='OR'), name='run_imported_has_ended'), models.UniqueConstraint(condition=models.Q(('status__in', ['paused', 'pending', 'running'])), fields=('thread',), name='run_one_live_per_thread'), models.CheckConstraint(condition=models.Q(('status', 'running'), models.Q(('lease_owner', ''), ('lease_until__isnull', True)), _connector='OR'), name='run_lease_only_while_running'), models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('status__in', ['paused', 'pending', 'running'])), models.Q(('ended_at__isnull', False), ('status__in', ['cancelled', 'completed', 'expired', 'failed'])), _connector='OR'), name='run_ended_at_if_ended'), models.CheckConstraint(condition=models.Q(('error', ''), ('status__in', ['failed', 'cancelled', 'expired']), _connector='OR'), name='run_error_only_if_unsuccessful'), models.CheckConstraint(condition=models.Q(('awaited', 0), ('status', 'paused'), _connector='OR'), name='run_awaits_only_while_paused'), models.CheckConstraint(condition=models.Q(models.Q(('child_name', ''), ('depth', 0), ('parent__isnull', True)), models.Q(('depth__gt', 0), ('parent__isnull', False), models.Q(('child_name', ''), _negated=True)), _connector='OR'), name='run_child_has_parent')],
             },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
@@ -162,6 +305,10 @@ class Migration(migrations.Migration):
                 ('thread', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='queued_turns', to='checkpoints.thread')),
                 ('run', models.OneToOneField(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='queued_turn', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('status', 'waiting')), fields=['thread', 'id'], name='queued_turn_waiting')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('run__isnull', False), ('status', 'begun')), models.Q(models.Q(('status', 'begun'), _negated=True), ('run__isnull', True)), _connector='OR'), name='queued_turn_begun_has_run'), models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'waiting')), models.Q(models.Q(('status', 'waiting'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='queued_turn_waits_or_closed')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
@@ -209,6 +356,10 @@ class Migration(migrations.Migration):
                 ('panel', models.ForeignKey(db_index=False, help_text='Who answers by these rules; null for the usual.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='pauses', to='runs.panel')),
                 ('run', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='pauses', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('status', 'open')), fields=['-id'], name='pause_open_by_age'), models.Index(condition=models.Q(('status', 'open')), fields=['deadline_at', 'id'], name='pause_open_by_deadline'), models.Index(condition=models.Q(('next_at__isnull', False), ('status', 'open')), fields=['next_at'], name='pause_open_by_next'), models.Index(condition=models.Q(('status', 'expired')), fields=['-closed_at'], name='pause_expired_by_age'), models.Index(fields=['run', '-id'], name='pause_by_run'), models.Index(condition=models.Q(('status', 'open')), fields=['panel', '-id'], name='pause_open_by_panel'), models.Index(fields=['-changed_at'], name='pause_by_change'), models.Index(condition=models.Q(('told', 0), models.Q(('told', 1), models.Q(('status', 'open'), _negated=True)), _connector='OR'), fields=['id'], name='pause_untold')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('status', 'open')), fields=('run',), name='pause_one_open_per_run'), models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'open')), models.Q(models.Q(('status', 'open'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='pause_closed_at_if_closed'), models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='pause_revision_from_one'), models.CheckConstraint(condition=models.Q(models.Q(('claimed_by__isnull', True), ('claimed_until__isnull', True)), models.Q(('claimed_by__isnull', False), ('claimed_until__isnull', False)), _connector='OR'), name='pause_claim_is_whole'), models.CheckConstraint(condition=models.Q(('deadline_at__isnull', True), models.Q(('deadline_at__lte', models.F('extendable_until')), ('extendable_until__isnull', False)), _connector='OR'), name='pause_deadline_within_reach'), models.CheckConstraint(condition=models.Q(models.Q(('status', 'expired'), _negated=True), models.Q(('closed_at__gte', models.F('deadline_at')), ('deadline_at__isnull', False)), _connector='OR'), name='pause_expired_not_early')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
@@ -227,52 +378,10 @@ class Migration(migrations.Migration):
                 ('thread', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='artifacts', to='checkpoints.thread')),
                 ('run', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='artifacts', to='runs.run')),
             ],
-            bases=(checkpoints.ids.HasShownId, models.Model),
-        ),
-        migrations.CreateModel(
-            name='Schedule',
-            fields=[
-                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=120)),
-                ('template', models.SlugField(help_text='Slug; each start takes the version that is current then.', max_length=80)),
-                ('title', models.CharField(blank=True, max_length=200)),
-                ('request', models.TextField(blank=True)),
-                ('input', checkpoints.models.JsonTextField(default=dict)),
-                ('repository_url', models.CharField(blank=True, max_length=500)),
-                ('for_team', models.BooleanField(default=False, editable=False, help_text='Whether a team was chosen; it stays so when that team is deleted.')),
-                ('priority', models.SmallIntegerField(default=0, help_text='From -10 to 10: work with a higher priority begins first. Above 0 takes the right runs.raise_priority.', validators=[django.core.validators.MinValueValidator(-10), django.core.validators.MaxValueValidator(10)])),
-                ('cron', models.CharField(help_text='Minute, hour, day of the month, month, day of the week.', max_length=100)),
-                ('zone', models.CharField(default='UTC', help_text='IANA name, Europe/Berlin.', max_length=64)),
-                ('overlap', models.CharField(choices=[('skip', 'Skip it'), ('queue', 'Let it wait'), ('allow', 'Start it as well')], default='skip', max_length=8)),
-                ('catch_up', models.CharField(choices=[('latest', 'Start the latest'), ('all', 'Start all, up to the bound'), ('none', 'Start none')], default='latest', max_length=8)),
-                ('catch_up_most', models.PositiveSmallIntegerField(default=10, help_text='How many missed occurrences “all” starts; the latest ones.')),
-                ('enabled', models.BooleanField(default=True)),
-                ('stopped_because', models.TextField(blank=True, default='', help_text='Why the product stopped it; empty where nobody did.')),
-                ('cursor', models.DateTimeField(editable=False, help_text='Occurrences up to then have their rows; it never goes back.')),
-                ('next_at', models.DateTimeField(editable=False, help_text='When the sweep looks at it.', null=True)),
-                ('version', models.PositiveIntegerField(default=1, editable=False, help_text='Counts changes by people.')),
-                ('made_at', models.DateTimeField(auto_now_add=True)),
-                ('owner', models.ForeignKey(help_text='In whose name it orders; their rights are asked at each start.', on_delete=django.db.models.deletion.PROTECT, related_name='schedules', to=settings.AUTH_USER_MODEL)),
-                ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auth.group')),
-            ],
-            bases=(checkpoints.ids.HasShownId, models.Model),
-        ),
-        migrations.CreateModel(
-            name='StepTemplate',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=80)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('title', models.CharField(max_length=120)),
-                ('declared', models.CharField(db_default='', default='', editable=False, max_length=64)),
-                ('function', models.CharField(help_text='The registered step function, e.g. repo_tidy.plan.', max_length=120)),
-                ('config', models.JSONField(blank=True, default=dict)),
-                ('sub_steps', models.JSONField(blank=True, default=list, help_text="Ordered steps that the step's child runs take, as in a template. Then the function is flow.sub_steps.")),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-            ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('slug', 'version'), name='step_template_version_once'), models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='step_template_version_from_one')],
+                'constraints': [models.UniqueConstraint(fields=('run', 'step', 'loop_num', 'name'), name='artifact_once_per_execution'), models.UniqueConstraint(condition=models.Q(('imported_run__isnull', False)), fields=('imported_run', 'step', 'loop_num', 'name'), name='artifact_once_per_imported_execution'), models.CheckConstraint(condition=models.Q(('digest', ''), ('dropped_at', None), _connector='XOR'), name='artifact_has_a_text_or_lost_it'), models.CheckConstraint(condition=models.Q(('run', None), ('imported_run', None), _connector='XOR'), name='artifact_of_one_run')],
             },
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='StepTraceback',
@@ -283,59 +392,6 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('run', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='step_traceback', to='runs.run')),
             ],
-        ),
-        migrations.CreateModel(
-            name='Template',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=80)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('title', models.CharField(max_length=120)),
-                ('description', models.TextField(blank=True)),
-                ('steps', models.JSONField(help_text='Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, revise_to, choices, max_revisions.')),
-                ('input_schema', models.JSONField(blank=True, default=dict, help_text="JSON Schema 2020-12 of a work order's input.")),
-                ('reducers', models.JSONField(blank=True, default=dict, help_text='State key → replace, append, merge, add, upsert_by_id or ephemeral; others are replaced.')),
-                ('state_schema', models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, help_text='JSON Schema of the state: what a step writes is checked against it.')),
-                ('needs_repository', models.BooleanField(default=True)),
-                ('frequency', models.CharField(choices=[('step', 'After every step'), ('nodes', 'After every step, not after each of its loops'), ('loops', 'After every loop'), ('failure', 'On failure only'), ('off', 'Off: nothing to resume from')], default='step', help_text='When checkpoints are written; pauses, answers, child runs, failures and ends always are. Off: only the beginning and the end.', max_length=8)),
-                ('retention', models.JSONField(blank=True, default=dict, help_text='{"days": …, "count": …}: how long, and how many per thread, checkpoints are kept; what is not named is as the settings say.')),
-                ('size_budget', models.BigIntegerField(blank=True, help_text='Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.', null=True)),
-                ('declared', models.CharField(db_default='', default='', editable=False, max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-            ],
-        ),
-        migrations.CreateModel(
-            name='TemplateAccess',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(help_text="The template's slug. All of its versions are meant, those to come too.", max_length=80)),
-                ('enabled', models.BooleanField(default=True, help_text='Off: nobody begins new work by this template. Work that was ordered before goes on.')),
-                ('restricted', models.BooleanField(default=False, editable=False, help_text='Whether groups were chosen; it stays so when a chosen group is deleted.')),
-                ('default', models.BooleanField(db_default=False, default=False, help_text='Orders that name no template go by this one, where their repository has no default of its own.')),
-                ('groups', models.ManyToManyField(blank=True, help_text='Whose members may order by it. None chosen: everybody who can log in. Superusers always may.', related_name='+', to='auth.group')),
-            ],
-            options={
-                'verbose_name': 'right to a template',
-                'verbose_name_plural': 'rights to templates',
-            },
-        ),
-        migrations.CreateModel(
-            name='WorkLimit',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('template', models.SlugField(help_text="The template's slug, all its versions.", max_length=80)),
-                ('name', models.SlugField(blank=True, help_text='Templates whose limits have the same name share the places. Empty: its own.', max_length=80)),
-                ('pointer', models.CharField(blank=True, help_text='JSON pointer into the input, /customer: so many per value. Empty: altogether.', max_length=200)),
-                ('most', models.PositiveSmallIntegerField(default=1, help_text='How many may be at work at once; whoever waits for a person is not.')),
-                ('priority', models.SmallIntegerField(default=0, help_text='Of runs that wait for the same places higher ones go first.')),
-            ],
-            options={
-                'verbose_name': 'limit of work at once',
-                'verbose_name_plural': 'limits of work at once',
-                'indexes': [models.Index(fields=['name'], name='work_limit_by_name')],
-                'constraints': [models.UniqueConstraint(fields=('template', 'name', 'pointer'), name='work_limit_once'), models.CheckConstraint(condition=models.Q(('most__gte', 1)), name='work_limit_from_one')],
-            },
         ),
         migrations.CreateModel(
             name='Place',
@@ -349,6 +405,10 @@ class Migration(migrations.Migration):
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='places', to='runs.run')),
                 ('limit', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='places', to='runs.worklimit')),
             ],
+            options={
+                'indexes': [models.Index(fields=['key'], name='place_by_key')],
+                'constraints': [models.UniqueConstraint(fields=('run', 'limit'), name='place_once')],
+            },
         ),
         migrations.CreateModel(
             name='WorkOrder',
@@ -373,13 +433,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'permissions': [('raise_priority', 'Can raise the priority of work')],
+                'indexes': [models.Index(fields=['created_by', '-id'], name='work_order_by_creator')],
+                'constraints': [models.UniqueConstraint(fields=('again_of',), name='work_order_asked_again_once'), models.CheckConstraint(condition=models.Q(('priority__gte', -10), ('priority__lte', 10)), name='work_order_priority_bounded')],
             },
             bases=(checkpoints.ids.HasShownId, models.Model),
-        ),
-        migrations.AddField(
-            model_name='run',
-            name='work_order',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='runs.workorder'),
         ),
         migrations.CreateModel(
             name='Occurrence',
@@ -397,264 +454,15 @@ class Migration(migrations.Migration):
                 ('schedule', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='occurrences', to='runs.schedule')),
                 ('order', models.OneToOneField(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='occurrence', to='runs.workorder')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('status', 'due')), fields=['schedule', 'at'], name='occurrence_open')],
+                'constraints': [models.UniqueConstraint(fields=('schedule', 'at'), name='occurrence_once'), models.CheckConstraint(condition=models.Q(('order__isnull', True), ('status', 'started'), _connector='OR'), name='occurrence_order_only_if_started'), models.CheckConstraint(condition=models.Q(models.Q(('settled_at__isnull', True), ('status', 'due')), models.Q(models.Q(('status', 'due'), _negated=True), ('settled_at__isnull', False)), _connector='OR'), name='occurrence_settled_at_if_settled'), models.CheckConstraint(condition=models.Q(models.Q(('count', 1), ('until__isnull', True)), models.Q(('count__gt', 1), ('status', 'skipped'), ('until__isnull', False)), _connector='OR'), name='occurrence_several_were_skipped')],
+            },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
-        migrations.CreateModel(
-            name='Credential',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text='How steps call it, e.g. OPENAI_API_KEY or forge.', max_length=80, validators=[django.core.validators.RegexValidator('^[A-Za-z][A-Za-z0-9_.-]*\\Z', 'Letters, digits, dots, - and _, beginning with a letter.')])),
-                ('value', models.TextField()),
-                ('hosts', models.JSONField(blank=True, default=list, help_text='The hosts that it may be sent to; empty for any.')),
-                ('note', models.CharField(blank=True, help_text='What it is for, and where it was issued. No part of the secret.', max_length=200)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('rotated_at', models.DateTimeField(help_text='When its value was last replaced.', null=True)),
-                ('used_at', models.DateTimeField(help_text='When a run last asked for it, to the minute.', null=True)),
-                ('created_by', models.ForeignKey(db_index=False, help_text='Empty where it came by command.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('team', models.ForeignKey(blank=True, db_index=False, help_text='Whose runs may use it, and get it before one of all teams; empty for every run.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='credentials', to='auth.group')),
-            ],
-            options={
-                'indexes': [models.Index(fields=['name'], name='credential_by_name')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('team__isnull', False)), fields=('name', 'team'), name='credential_once_per_team'), models.UniqueConstraint(condition=models.Q(('team__isnull', True)), fields=('name',), name='credential_once_for_all'), models.CheckConstraint(condition=models.Q(('value', ''), _negated=True), name='credential_has_value')],
-            },
-        ),
-        migrations.CreateModel(
-            name='PanelMember',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('stage', models.PositiveSmallIntegerField(help_text='0 from the beginning, else that many stages must have been reached.')),
-                ('turn', models.PositiveSmallIntegerField(default=0, help_text='The stages of the review that they answer, as bits: `runs.workflows.reviews.stages`. 0 for all.')),
-                ('username', models.CharField(blank=True, max_length=150)),
-                ('group', models.CharField(blank=True, max_length=150)),
-                ('panel', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='members', to='runs.panel')),
-            ],
-            options={
-                'indexes': [models.Index(condition=models.Q(('username', ''), _negated=True), fields=['username'], name='panel_by_username'), models.Index(condition=models.Q(('group', ''), _negated=True), fields=['group'], name='panel_by_group')],
-                'constraints': [models.UniqueConstraint(fields=('panel', 'stage', 'username', 'group'), name='panel_member_once'), models.CheckConstraint(condition=models.Q(('username', ''), ('group', ''), _connector='XOR'), name='panel_member_is_person_or_group')],
-            },
-        ),
-        migrations.AddConstraint(
-            model_name='repository',
-            constraint=models.UniqueConstraint(fields=('url',), name='repository_url_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='repository',
-            constraint=models.CheckConstraint(condition=models.Q(('push_policy__in', ['never', 'asked', 'branch'])), name='repository_push_policy_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='repository',
-            constraint=models.CheckConstraint(condition=models.Q(('pull_request_policy', 'never'), models.Q(('pull_request_policy__in', ['never', 'draft', 'ready']), ('push_policy', 'branch'), models.Q(('forge', ''), _negated=True)), _connector='OR'), name='repository_pull_request_needs_push_and_forge'),
-        ),
-        migrations.AddIndex(
-            model_name='queuedturn',
-            index=models.Index(condition=models.Q(('status', 'waiting')), fields=['thread', 'id'], name='queued_turn_waiting'),
-        ),
-        migrations.AddConstraint(
-            model_name='queuedturn',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('run__isnull', False), ('status', 'begun')), models.Q(models.Q(('status', 'begun'), _negated=True), ('run__isnull', True)), _connector='OR'), name='queued_turn_begun_has_run'),
-        ),
-        migrations.AddConstraint(
-            model_name='queuedturn',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'waiting')), models.Q(models.Q(('status', 'waiting'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='queued_turn_waits_or_closed'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(condition=models.Q(('status', 'open')), fields=['-id'], name='pause_open_by_age'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(condition=models.Q(('status', 'open')), fields=['deadline_at', 'id'], name='pause_open_by_deadline'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(condition=models.Q(('next_at__isnull', False), ('status', 'open')), fields=['next_at'], name='pause_open_by_next'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(condition=models.Q(('status', 'expired')), fields=['-closed_at'], name='pause_expired_by_age'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(fields=['run', '-id'], name='pause_by_run'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(condition=models.Q(('status', 'open')), fields=['panel', '-id'], name='pause_open_by_panel'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(fields=['-changed_at'], name='pause_by_change'),
-        ),
-        migrations.AddIndex(
-            model_name='pause',
-            index=models.Index(condition=models.Q(('told', 0), models.Q(('told', 1), models.Q(('status', 'open'), _negated=True)), _connector='OR'), fields=['id'], name='pause_untold'),
-        ),
-        migrations.AddConstraint(
-            model_name='pause',
-            constraint=models.UniqueConstraint(condition=models.Q(('status', 'open')), fields=('run',), name='pause_one_open_per_run'),
-        ),
-        migrations.AddConstraint(
-            model_name='pause',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'open')), models.Q(models.Q(('status', 'open'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='pause_closed_at_if_closed'),
-        ),
-        migrations.AddConstraint(
-            model_name='pause',
-            constraint=models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='pause_revision_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='pause',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('claimed_by__isnull', True), ('claimed_until__isnull', True)), models.Q(('claimed_by__isnull', False), ('claimed_until__isnull', False)), _connector='OR'), name='pause_claim_is_whole'),
-        ),
-        migrations.AddConstraint(
-            model_name='pause',
-            constraint=models.CheckConstraint(condition=models.Q(('deadline_at__isnull', True), models.Q(('deadline_at__lte', models.F('extendable_until')), ('extendable_until__isnull', False)), _connector='OR'), name='pause_deadline_within_reach'),
-        ),
-        migrations.AddConstraint(
-            model_name='pause',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'expired'), _negated=True), models.Q(('closed_at__gte', models.F('deadline_at')), ('deadline_at__isnull', False)), _connector='OR'), name='pause_expired_not_early'),
-        ),
-        migrations.AddConstraint(
-            model_name='artifact',
-            constraint=models.UniqueConstraint(fields=('run', 'step', 'loop_num', 'name'), name='artifact_once_per_execution'),
-        ),
-        migrations.AddConstraint(
-            model_name='artifact',
-            constraint=models.UniqueConstraint(condition=models.Q(('imported_run__isnull', False)), fields=('imported_run', 'step', 'loop_num', 'name'), name='artifact_once_per_imported_execution'),
-        ),
-        migrations.AddConstraint(
-            model_name='artifact',
-            constraint=models.CheckConstraint(condition=models.Q(('digest', ''), ('dropped_at', None), _connector='XOR'), name='artifact_has_a_text_or_lost_it'),
-        ),
-        migrations.AddConstraint(
-            model_name='artifact',
-            constraint=models.CheckConstraint(condition=models.Q(('run', None), ('imported_run', None), _connector='XOR'), name='artifact_of_one_run'),
-        ),
-        migrations.AddIndex(
-            model_name='schedule',
-            index=models.Index(condition=models.Q(('enabled', True)), fields=['next_at'], name='schedule_enabled_by_next'),
-        ),
-        migrations.AddConstraint(
-            model_name='schedule',
-            constraint=models.CheckConstraint(condition=models.Q(('catch_up__in', ['latest', 'all', 'none']), ('overlap__in', ['skip', 'queue', 'allow'])), name='schedule_rules_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='schedule',
-            constraint=models.CheckConstraint(condition=models.Q(('catch_up_most__gte', 1), ('catch_up_most__lte', 100)), name='schedule_catch_up_bounded'),
-        ),
-        migrations.AddConstraint(
-            model_name='schedule',
-            constraint=models.CheckConstraint(condition=models.Q(('enabled', False), ('stopped_because', ''), _connector='OR'), name='schedule_stopped_is_off'),
-        ),
-        migrations.AddConstraint(
-            model_name='schedule',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__gte', -10), ('priority__lte', 10)), name='schedule_priority_bounded'),
-        ),
-        migrations.AddConstraint(
-            model_name='template',
-            constraint=models.UniqueConstraint(fields=('slug', 'version'), name='template_version_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='template',
-            constraint=models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='template_version_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='template',
-            constraint=models.CheckConstraint(condition=models.Q(('size_budget__isnull', True), ('size_budget__gte', 1), _connector='OR'), name='template_budget_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='templateaccess',
-            constraint=models.UniqueConstraint(fields=('slug',), name='template_access_slug_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='templateaccess',
-            constraint=models.UniqueConstraint(condition=models.Q(('default', True)), fields=('default',), name='template_default_once', violation_error_message='Another template is the default. Take that back first.'),
-        ),
-        migrations.AddIndex(
-            model_name='place',
-            index=models.Index(fields=['key'], name='place_by_key'),
-        ),
-        migrations.AddConstraint(
-            model_name='place',
-            constraint=models.UniqueConstraint(fields=('run', 'limit'), name='place_once'),
-        ),
-        migrations.AddIndex(
-            model_name='workorder',
-            index=models.Index(fields=['created_by', '-id'], name='work_order_by_creator'),
-        ),
-        migrations.AddConstraint(
-            model_name='workorder',
-            constraint=models.UniqueConstraint(fields=('again_of',), name='work_order_asked_again_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='workorder',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__gte', -10), ('priority__lte', 10)), name='work_order_priority_bounded'),
-        ),
-        migrations.AddIndex(
+        migrations.AddField(
             model_name='run',
-            index=models.Index(condition=models.Q(('status', 'pending')), fields=['due_at'], name='run_pending_by_due'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('status', 'running')), fields=['lease_until'], name='run_running_by_lease'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['thread', '-id'], name='run_by_thread'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('parent__isnull', False)), fields=['parent', 'id'], name='run_by_parent'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('started_at__isnull', False)), fields=['-started_at'], name='run_by_start'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('imported_at__isnull', True), ('status__in', ['cancelled', 'completed', 'expired', 'failed']), _connector='OR'), name='run_imported_has_ended'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(condition=models.Q(('status__in', ['paused', 'pending', 'running'])), fields=('thread',), name='run_one_live_per_thread'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('status', 'running'), models.Q(('lease_owner', ''), ('lease_until__isnull', True)), _connector='OR'), name='run_lease_only_while_running'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('status__in', ['paused', 'pending', 'running'])), models.Q(('ended_at__isnull', False), ('status__in', ['cancelled', 'completed', 'expired', 'failed'])), _connector='OR'), name='run_ended_at_if_ended'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('error', ''), ('status__in', ['failed', 'cancelled', 'expired']), _connector='OR'), name='run_error_only_if_unsuccessful'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('awaited', 0), ('status', 'paused'), _connector='OR'), name='run_awaits_only_while_paused'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('child_name', ''), ('depth', 0), ('parent__isnull', True)), models.Q(('depth__gt', 0), ('parent__isnull', False), models.Q(('child_name', ''), _negated=True)), _connector='OR'), name='run_child_has_parent'),
-        ),
-        migrations.AddIndex(
-            model_name='occurrence',
-            index=models.Index(condition=models.Q(('status', 'due')), fields=['schedule', 'at'], name='occurrence_open'),
-        ),
-        migrations.AddConstraint(
-            model_name='occurrence',
-            constraint=models.UniqueConstraint(fields=('schedule', 'at'), name='occurrence_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='occurrence',
-            constraint=models.CheckConstraint(condition=models.Q(('order__isnull', True), ('status', 'started'), _connector='OR'), name='occurrence_order_only_if_started'),
-        ),
-        migrations.AddConstraint(
-            model_name='occurrence',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('settled_at__isnull', True), ('status', 'due')), models.Q(models.Q(('status', 'due'), _negated=True), ('settled_at__isnull', False)), _connector='OR'), name='occurrence_settled_at_if_settled'),
-        ),
-        migrations.AddConstraint(
-            model_name='occurrence',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('count', 1), ('until__isnull', True)), models.Q(('count__gt', 1), ('status', 'skipped'), ('until__isnull', False)), _connector='OR'), name='occurrence_several_were_skipped'),
+            name='work_order',
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='runs.workorder'),
         ),
     ]
