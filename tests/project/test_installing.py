@@ -122,6 +122,8 @@ class Installation:
     def __init__(self, folder: Path) -> None:
         self.folder, self.names = folder, frozenset[str]()
         self.venv, self.database = folder / "venv", folder / "waystation.sqlite3"
+        self.first = set[str]()
+        """What requirements.txt alone brings, by name."""
         folder.mkdir()
         shutil.copyfile(copies.sqlite_tables(), self.database)
 
