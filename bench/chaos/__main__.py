@@ -29,6 +29,7 @@ from bench.chaos.hosts import faults as among_hosts
 from bench.chaos.hosts import network
 from bench.chaos.hosts.servers import Servers, outside
 from bench.chaos.maker import known
+from bench.chaos.namespaces import Scattered
 from bench.chaos.wire import Wire
 from tests.run import install_missing
 from tests.servers.private import PostgreSQL, Redis
@@ -291,7 +292,7 @@ def prepare(folder: Path, database: str, redis: Redis, *, lease: float) -> Stack
         "WAYSTATION_LEASE_SECONDS": f"{lease:g}",
         "LOG_LEVEL": "WARNING",
     }
-    stack = Stack(folder, environment)
+    stack = Scattered(folder, environment)
     os.environ.update(stack.environment)
     django.setup()
     return stack

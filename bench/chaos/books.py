@@ -4,13 +4,13 @@ were told the truth.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
+from django.core.management import CommandError, call_command
 from django.db.models import Prefetch
 
 from bench.chaos import EFFECTS, ONCE, orders
@@ -22,7 +22,6 @@ from checkpoints.models import Event
 from hitl.models import Decision
 from runs.models import Pause, Run, WorkOrder
 from runs.states import LIVE, FailureCode, PauseStatus
-from tests.servers.stack import ROOT
 
 EXPIRY = "expire"
 """Stands for the answer that nobody gave."""
@@ -316,15 +315,10 @@ class Books:
         """The product's own look at itself, and at its ledger."""
         words = ""
         for command in (["invariants", "--deep"], ["verify_ledger"]):
-            done = subprocess.run(
-                [sys.executable, "manage.py", *command],
-                cwd=ROOT,
-                env=self.stack.environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                words = f"{command[0]}: {(done.stdout + done.stderr)[-1500:]}"
+            said = StringIO()
+            try:
+                call_command(*command, stdout=said, stderr=said)
+            except (CommandError, SystemExit) as error:
+                words = f"{command[0]}: {said.getvalue()[-1500:]} {error}"
                 self.world.breach("wrong", words)
         return "broken" if words else "clean"

@@ -1,19 +1,40 @@
 """Hosts that are network namespaces: each with a cable to this machine, which can be pulled.
 
-For root on Linux.
+For root on Linux. `python -m bench.chaos.namespaces NAME -m MODULE …` runs a module in such a
+network.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import shutil
 import subprocess
+import sys
+from pathlib import Path
+
+from tests.programs import warm
+from tests.servers.private import Server
+from tests.servers.stack import Stack
 
 TRY = (
     "ip netns add $0 && ip link add ch0 type veth peer name eth0 netns $0; code=$?; "
     "ip netns del $0; exit $code"
 )
+
+_A_NETWORK = 0x40000000
+
+
+class Scattered(Stack):
+    """A stack whose processes are in the networks of which `under` speaks. They go there by
+    themselves, so that they begin where the libraries are loaded.
+    """
+
+    def start(self, name: str, *arguments: str) -> Server:
+        if under := self.under.pop(name, None):
+            arguments = ("-m", __name__, under[-1], *arguments)
+        return super().start(name, *arguments)
 
 
 class Namespace:
@@ -74,3 +95,14 @@ def _free() -> tuple[str, str]:
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def main(name: str, *arguments: str) -> None:
+    with (Path("/run/netns") / name).open() as network:
+        if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), _A_NETWORK):
+            raise OSError(ctypes.get_errno(), f"the network {name} cannot be entered")
+    warm.run(*arguments)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

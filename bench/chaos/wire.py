@@ -222,7 +222,8 @@ class Flow(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.client = transport
         self.link.flows.add(self)
-        transport.pause_reading()
+        # a turn later: Python before 3.11.4 begins to read after this, also where it is to pause
+        self.link.wire.loop.call_soon(transport.pause_reading)
         if not self.link.silent:
             self._connect()
 

@@ -6,6 +6,7 @@ import json
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,6 +76,17 @@ class Reader:
             ("wo_…", self.order),
         ):
             command = command.replace(written, here)
+        said = self._told(command)
+        if made := re.match(r"wo_[0-9a-z]{26}$", said):
+            self.order = made[0]
+        return said
+
+    def _told(self, command: str) -> str:
+        if command.startswith(f"{sys.executable} manage.py ") and not re.search(
+            "[|&;<>$`]", command
+        ):
+            # words alone: one that begins with the libraries loaded takes half the time
+            return self.stack.manage(*shlex.split(command)[2:])
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=ROOT,
@@ -85,8 +97,6 @@ class Reader:
             check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        if made := re.match(r"wo_[0-9a-z]{26}$", done.stdout):
-            self.order = made[0]
         return done.stdout
 
     def exports(self, name: str) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -120,30 +119,40 @@ def _uv(*words: str) -> None:
 class Installation:
     """A virtual environment with some of the optional files."""
 
-    def __init__(self, folder: Path, names: frozenset[str]) -> None:
-        self.folder, self.names = folder, names
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.names = folder, frozenset[str]()
         self.venv, self.database = folder / "venv", folder / "waystation.sqlite3"
+        self.first = set[str]()
+        """What requirements.txt alone brings, by name."""
         folder.mkdir()
+        shutil.copyfile(copies.sqlite_tables(), self.database)
 
-    def make(self, other: Installation | None) -> None:
-        """Install beside what another environment has: it brings its bytecode, and its tables.
-
-        The first has those that the tests keep: making them again would take longer than all else.
+    def like(self, other: Installation) -> None:
+        """Make it of links of the same files, as uv does: what Python has translated once need not
+        be translated again.
         """
-        shutil.copyfile(other.database if other else copies.sqlite_tables(), self.database)
-        if other is None:
-            _uv("venv", "-q", "--python", sys.executable, str(self.venv))
-        else:  # links of the same files, as uv makes them
-            subprocess.run(["cp", "-al", str(other.venv), str(self.venv)], check=True)
-        self._install()
+        subprocess.run(["cp", "-al", str(other.venv), str(self.venv)], check=True)
 
-    def _install(self) -> None:
-        chosen = (str(optional.files()[name]) for name in sorted(self.names))
-        files = ["requirements.txt", *chosen]
-        self.install(*(word for file in files for word in ("-r", file)))
+    def have(self, names: frozenset[str]) -> None:
+        """Install these optional files, and take away what others brought alone."""
+        if self.names - names:
+            self._pip("uninstall", *(self.packages() - self.first))
+        chosen = (str(optional.files()[name]) for name in sorted(names))
+        self.install(*(word for file in ("requirements.txt", *chosen) for word in ("-r", file)))
+        if not names:
+            self.first = self.packages()
+        self.names = names
+
+    def packages(self) -> set[str]:
+        """All that is installed, by name."""
+        metadata = (path.name for path in self.venv.glob("lib/*/site-packages/*.dist-info"))
+        return {name.partition("-")[0] for name in metadata}
 
     def install(self, *words: str) -> None:
-        _uv("pip", "install", "-q", "--python", str(self.venv / "bin/python"), *words)
+        self._pip("install", *words)
+
+    def _pip(self, command: str, *words: str) -> None:
+        _uv("pip", command, "-q", "--python", str(self.venv / "bin/python"), *words)
 
     def tried(self, imports: set[str]) -> str:
         """Try what it promises; give what is wrong."""
@@ -180,8 +189,9 @@ class Installation:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """What requirements.txt alone brings, for all tests here."""
-    one = Installation(tmp_path_factory.mktemp("installing") / "none", frozenset())
-    one.make(None)
+    one = Installation(tmp_path_factory.mktemp("installing") / "none")
+    _uv("venv", "-q", "--python", sys.executable, str(one.venv))
+    one.have(frozenset())
     return one
 
 
@@ -191,8 +201,8 @@ def wheel(plain):
     made = plain.folder.with_name("wheels")
     for folder in (".", "client"):
         _uv("build", "-q", "--wheel", "-o", str(made), folder)
-    one = Installation(plain.folder.with_name("wheel"), frozenset())
-    one.make(plain)
+    one = Installation(plain.folder.with_name("wheel"))
+    one.like(plain)
     [server] = made.glob("waystation-*.whl")
     [client] = made.glob("waystation_client-*.whl")
     one.install(f"{server}[testing]", str(client))
@@ -262,28 +272,14 @@ def test_each_documented_combination_starts_and_does_what_it_promises(plain, tmp
     """Issue 30, 8. The documented installation for production did not start: a library came along
     with two optional files alone, and all that was ever tried had one of these.
     """
-    found = [
-        Installation(tmp_path / name, names) if names else plain
-        for names, name in combinations().items()
-    ]
+    found = {*combinations()}
     imports = imported()
-    tried: list[Installation] = []
-
-    def problem_of(one: Installation) -> str:
-        # what Python has translated once need not be translated again
-        if one is not plain:
-            like = [made for made in tried if made.names < one.names]
-            one.make(max(like, key=lambda made: len(made.names)))
-        problem = one.tried(imports)
-        tried.append(one)
-        return problem
-
-    none, *others = sorted(found, key=lambda one: len(one.names))
-    assert not none.names
-    problems = [problem_of(none)]
-    if not problems[0]:
-        alone = [one for one in others if len(one.names) == 1]
-        with ThreadPoolExecutor(2) as pool:
-            problems += pool.map(problem_of, alone)
-        problems += map(problem_of, others[len(alone) :])
+    one = Installation(tmp_path / "one")
+    one.like(plain)
+    problems = []
+    # each beside what it has in common with the one before it: the last of those with one file is
+    # part of the most others
+    for names in sorted(found, key=lambda names: (len(names), sum(names < more for more in found))):
+        one.have(names)
+        problems.append(one.tried(imports))
     assert not any(problems), "\n\n".join(problem for problem in problems if problem)

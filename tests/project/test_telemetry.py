@@ -54,8 +54,8 @@ def _work(collector: Collector, endpoint: str, folder: Path) -> tuple[str, str]:
         "SENTRY_ENVIRONMENT": "tests",
         "WAYSTATION_COMMIT": "abc1234",
     }
+    SlowStack(folder, {}).load(PEOPLE)  # telemetry would be loaded there, and say nothing
     stack = SlowStack(folder, there)
-    stack.load(PEOPLE)
     process = stack.standalone()
     try:
         order = stack.begin("slow-broken", TOKEN)

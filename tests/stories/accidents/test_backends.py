@@ -49,7 +49,7 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_stored_state(own, url,
     web, victim = own.web(), own.worker("victim")
     token = TOKENS["ana"]
     run, asking = own.begin("slow-ticks", token), own.begin("slow-asking", token)
-    key = until(lambda: own.order(run, token)["run_id"], what="the run")
+    key = until(lambda: own.order(run, token)["run_id"], what="the run", every=0.2)
     own.paused(asking, token, "awaiting_plan_approval")
     until(lambda: len(own.noted("done", key)) > 3, what="some steps")
     own.kill(victim)
@@ -59,6 +59,8 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_stored_state(own, url,
     web, heir = own.web(), own.worker("heir")
     own.answer(asking, token, "approve")
     own.ended(asking, token)
+    # asking would take a server's time
+    until(lambda: len(own.noted("done", key)) >= 50, what="its steps")
     own.ended(run, token)
     own.kill(heir)
     own.kill(web)

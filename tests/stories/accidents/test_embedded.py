@@ -7,11 +7,10 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,45 +100,6 @@ def books_the_demo_invoices(stack: Stack, token: str) -> None:
     assert len(ledger.read_text().splitlines()) == 5
 
 
-def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
-    ready, tmp_path_factory
-):
-    """Each says why; SIGTERM stops it cleanly, so that whoever it took is answered, and a server
-    whose supervisor is gone ends.
-    """
-    process = ready.standalone()
-    words = ready.manage("standalone", "--port", "1", check=False)
-    assert "Another Waystation already works in" in words
-    other = Stack(tmp_path_factory.mktemp("other"), {})
-    words = other.manage("standalone", "--port", str(ready.port), check=False)
-    assert f"Port {ready.port} on 127.0.0.1 cannot be used" in words
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-
-    def is_free() -> bool:
-        with (ready.folder / "data" / "standalone.lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-        return True
-
-    until(is_free, what="the folder")
-    process = ready.standalone()
-    silent, halting, spare = (socket.create_connection(("127.0.0.1", ready.port)) for _ in range(3))
-    halting.sendall(b"GET /livez HTTP/1.1\r\n")
-    time.sleep(0.2)  # until it has taken them
-    process.send_signal(signal.SIGTERM)
-    time.sleep(1)  # longer than a server waits for those that were answered before
-    silent.sendall(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    halting.sendall(b"Host: 127.0.0.1\r\n\r\n")
-    assert [each.recv(12) for each in (silent, halting)] == [b"HTTP/1.1 200"] * 2
-    assert process.wait(20) == 0
-    for each in (silent, halting, spare):
-        each.close()
-    assert "Stopping" in (ready.folder / "standalone.log").read_text()
-
-
 def only_child_of(pid: int) -> int:
     [child] = children_of(pid)
     return child
@@ -149,48 +109,16 @@ def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(ready):
-    """Issue 31, 1: killed, or without the server of its bodies, it took pages and workers down
-    until somebody began it again by hand.
-    """
-    ready.environment.pop("WAYSTATION_LANGGRAPH")  # which a demo serves by itself, near
-    supervisor = ready.standalone("--demo").pid
-    assert ready.call("GET", "/langgraph/ok") == (200, {"ok": True})
-    brought = {"X-Forwarded-For": "192.0.2.7"}
-    assert ready.call("GET", "/langgraph/ok", headers=brought)[0] == 404
-    order = printed(ready)[1]
-    token = ready.manage("api_token", "reviewer").split()[-1]
-    ready.paused(order, token, "awaiting_plan_approval")
-    os.kill(server := only_child_of(supervisor), signal.SIGKILL)
-    # what it had accepted dies with it; who comes from now on waits for the next one
-    until(lambda: is_gone(server), what="its end", every=0.005)
-    assert ready.call("GET", "/login")[0] == 200
-    ready.answer(order, token, "approve")
-    ready.paused(order, token, "awaiting_implementation_review")
-
-    server, before = only_child_of(supervisor), server
-    assert server != before
-    os.kill(bodies := only_child_of(server), signal.SIGKILL)
-    ready.answer(order, token, "skip_review")
-    until(lambda: is_gone(server), what="the end of a server without bodies")
-    ready.ended(order, token)
-    assert only_child_of(supervisor) not in {server, before}
-    said = (ready.folder / "standalone.log").read_text()
-    assert "The server ended (signal 9). It is begun again" in said
-    assert "The server ended (code 0). It is begun again" in said, bodies
+LOOP = "twisted.internet.reactor"
 
 
-def test_a_supervisor_makes_no_event_loop_that_its_servers_would_share():
+def test_a_supervisor_makes_no_event_loop_that_its_servers_would_share(ready):
     """What one server listens on stays known to a loop that outlives it: now and then the next one
     could not listen (File exists), and the supervisor ended with it.
     """
-    code = (
-        "import django, sys; django.setup(); import hitl.management.commands.standalone; "
-        "import project.urls; "
-        "sys.exit('twisted.internet.reactor' in sys.modules)"
-    )
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
-    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+    imports = "import sys, hitl.management.commands.standalone, project.urls"
+    said = ready.manage("shell", "-v0", "-c", f"{imports}; print({LOOP!r} in sys.modules)")
+    assert said.split() == ["False"]
 
 
 def test_a_server_that_cannot_start_is_not_begun_again(ready):
@@ -220,29 +148,88 @@ notes = workflow("notes", title="Notes", steps=[plan, finish])
 """
 
 
-def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_refused(ready):
+@dataclass
+class Demo:
+    """A demo that loads again what its author saves."""
+
+    stack: Stack
+    token: str = ""
+    supervisor: int = 0
+
+    def save(self, words: str, review: str = "Review()") -> None:
+        text = NOTES.replace("WORDS", words).replace("REVIEW", review)
+        (self.stack.folder / "flows" / "notes.py").write_text(text)
+
+    def log(self) -> str:
+        return (self.stack.folder / "standalone.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    demo = Demo(Stack(tmp_path_factory.mktemp("demo"), {}))
+    copies.sqlite(demo.stack.folder / "data")
+    (demo.stack.folder / "flows").mkdir()
+    # which a demo serves by itself, near
+    del (
+        demo.stack.environment["WAYSTATION_LEASE_SECONDS"],
+        demo.stack.environment["WAYSTATION_LANGGRAPH"],
+    )
+    yield demo
+    demo.stack.stop()
+
+
+@pytest.fixture
+def demo(kept: Demo) -> Demo:
+    """One that runs, perhaps from the test before; a test may end it."""
+    if not kept.supervisor or is_gone(kept.supervisor):
+        kept.stack.environment["WAYSTATION_WORKFLOWS"] = f"+{kept.stack.folder / 'flows'}"
+        kept.save("first words")
+        kept.supervisor = kept.stack.standalone("--demo", "--reload").pid
+        kept.token = kept.token or kept.stack.manage("api_token", "reviewer").split()[-1]
+    return kept
+
+
+def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(demo):
+    """Issue 31, 1: killed, or without the server of its bodies, it took pages and workers down
+    until somebody began it again by hand.
+    """
+    ready, token, supervisor = demo.stack, demo.token, demo.supervisor
+    assert ready.call("GET", "/langgraph/ok") == (200, {"ok": True})
+    brought = {"X-Forwarded-For": "192.0.2.7"}
+    assert ready.call("GET", "/langgraph/ok", headers=brought)[0] == 404
+    order = printed(ready)[1]
+    ready.paused(order, token, "awaiting_plan_approval")
+    os.kill(server := only_child_of(supervisor), signal.SIGKILL)
+    # what it had accepted dies with it; who comes from now on waits for the next one
+    until(lambda: is_gone(server), what="its end", every=0.005)
+    assert ready.call("GET", "/login")[0] == 200
+    ready.answer(order, token, "approve")
+    ready.paused(order, token, "awaiting_implementation_review")
+
+    server, before = only_child_of(supervisor), server
+    assert server != before
+    os.kill(bodies := only_child_of(server), signal.SIGKILL)
+    ready.answer(order, token, "skip_review")
+    until(lambda: is_gone(server), what="the end of a server without bodies")
+    ready.ended(order, token)
+    assert only_child_of(supervisor) not in {server, before}
+    said = demo.log()
+    assert "The server ended (signal 9). It is begun again" in said
+    assert "The server ended (code 0). It is begun again" in said, bodies
+
+
+def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_refused(demo):
     """Issue 37, 2: each save took the server away for 10 to 20 s, and a group that a saved file
     named first was no reason to make it, but one to load nothing.
     """
-    folder = ready.folder / "flows"
-    folder.mkdir()
-    file = folder / "notes.py"
-    ready.environment["WAYSTATION_WORKFLOWS"] = f"+{folder}"
-
-    def save(words: str, review: str = "Review()") -> None:
-        file.write_text(NOTES.replace("WORDS", words).replace("REVIEW", review))
+    ready, token, supervisor = demo.stack, demo.token, demo.supervisor
+    folder, log = ready.folder / "flows", demo.log
 
     def content_of_a_new_order() -> str:
         body = {"template": "notes", "title": "Notes"}
         order = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
         return str(ready.paused(order, token, "awaiting_plan_approval")["pause_content"])
 
-    def log() -> str:
-        return str((ready.folder / "standalone.log").read_text())
-
-    save("first words")
-    supervisor = ready.standalone("--demo", "--reload").pid
-    token = ready.manage("api_token", "reviewer").split()[-1]
     body = {"template": "notes", "title": "Notes"}
     before = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
     ready.paused(before, token, "awaiting_plan_approval")
@@ -255,7 +242,7 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
     over = threading.Event()
 
     def visit() -> None:
-        while not over.wait(0.02):
+        while not over.wait(0.05):
             try:
                 if (status := ready.call("GET", "/livez")[0]) != 200:
                     refused.append(str(status))
@@ -265,15 +252,15 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
     visitor = threading.Thread(target=visit)
     visitor.start()
     try:
-        server = only_child_of(supervisor)
-        save("second words", 'Review(reviewers={"groups": ["counsel"]})')
-        until(lambda: log().count("Reloaded") == 1, what="the new file", every=0.02)
+        server, loaded = only_child_of(supervisor), log().count("Reloaded")
+        demo.save("second words", 'Review(reviewers={"groups": ["counsel"]})')
+        until(lambda: log().count("Reloaded") == loaded + 1, what="the new file", every=0.02)
         assert processor_seconds(children_of(supervisor)[-1]) < 2, "what a saver waits for, alone"
         until(lambda: is_gone(server), what="the end of the server before")
         assert content_of_a_new_order() == "second words"
         assert "Made group    counsel" in log()
         server = only_child_of(supervisor)
-        file.write_text("def broken(:\n")
+        (folder / "notes.py").write_text("def broken(:\n")
         until(lambda: "Not reloaded" in log(), what="a word about the broken file")
         assert "notes.py, line 1: SyntaxError" in log()
         assert not is_gone(server)
@@ -289,16 +276,44 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
         ready.ended(order, token)
 
 
-BLOCKER = """
-import sys
+def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
+    demo, tmp_path_factory
+):
+    """Each says why; SIGTERM stops it cleanly, so that whoever it took is answered, and a server
+    whose supervisor is gone ends.
+    """
+    ready = demo.stack
+    del ready.environment["WAYSTATION_WORKFLOWS"]  # its file may be broken by now
+    words = ready.manage("standalone", "--port", "1", check=False)
+    assert "Another Waystation already works in" in words
+    other = Stack(tmp_path_factory.mktemp("other"), {})
+    words = other.manage("standalone", "--port", str(ready.port), check=False)
+    assert f"Port {ready.port} on 127.0.0.1 cannot be used" in words
+    ready.processes[-1].kill()
+    ready.processes[-1].wait()
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"openai", "anthropic", "github", "gitlab", "langgraph"}:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    def is_free() -> bool:
+        with (ready.folder / "data" / "standalone.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
-sys.meta_path.insert(0, Absent())
-"""
+    until(is_free, what="the folder")
+    process, before = ready.standalone(), demo.log()
+    silent, halting, spare = (socket.create_connection(("127.0.0.1", ready.port)) for _ in range(3))
+    halting.sendall(b"GET /livez HTTP/1.1\r\n")
+    time.sleep(0.2)  # until it has taken them
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1)  # longer than a server waits for those that were answered before
+    silent.sendall(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    halting.sendall(b"Host: 127.0.0.1\r\n\r\n")
+    assert [each.recv(12) for each in (silent, halting)] == [b"HTTP/1.1 200"] * 2
+    assert process.wait(20) == 0
+    for each in (silent, halting, spare):
+        each.close()
+    assert "Stopping" in demo.log().removeprefix(before)
 
 
 @pytest.fixture(scope="module")
@@ -307,11 +322,11 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, str,
     an order whose changes are to be reviewed: the stack, a token and the order.
     """
     stack = Stack(tmp_path_factory.mktemp("lean"), {})
-    data, absent = stack.folder / "data", stack.folder / "absent"
-    copies.sqlite(data)
-    absent.mkdir()
-    (absent / "sitecustomize.py").write_text(BLOCKER)
-    stack.environment |= {"PYTHONPATH": str(absent), "CHECKPOINTS_URL": f"file://{data / 'states'}"}
+    copies.sqlite(data := stack.folder / "data")
+    stack.environment |= {
+        "DJANGO_SETTINGS_MODULE": "tests.programs.lean",
+        "CHECKPOINTS_URL": f"file://{data / 'states'}",
+    }
     left = data / "mail" / "old.log"
     left.parent.mkdir(parents=True)
     left.write_text("a link")
