@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from functools import cache
 from io import StringIO
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -52,7 +53,7 @@ def together(lease_seconds):
     """
     asked, columns, params = [], [], []
     for invariant in invariants.INVARIANTS:
-        sent = []
+        sent: list[tuple[str, Any]] = []
 
         def in_vain(execute, sql, values, many, context, sent=sent):
             sent.append((sql, values))
