@@ -22,10 +22,12 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.db.backends.signals import connection_created
+from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import services
 from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Decision, Ledger, Via
@@ -319,11 +321,21 @@ def work_off() -> None:
                 pass
 
 
+_at_work_or_waiting = Prepared(
+    lambda: Run.objects.filter(
+        Q(status__in=[RUNNING, PENDING]) | Q(gather_due_at__isnull=False)
+    ).only("status")
+)
+
+
 def _due_in_order() -> list[uuid.UUID]:
     """Lost runs first, then the longest due: which of a family goes first is no part of a story,
     and must not depend on who died.
     """
-    lost = set(Run.objects.filter(status=RUNNING).values_list("pk", flat=True))
+    live = _at_work_or_waiting.get()
+    if not live:  # nothing that a sweep could find
+        return []
+    lost = {run.pk for run in live if run.status == RUNNING}
     due = [run_id for run_id, _ in lost_runs.due_again(now=timezone.now(), patience=-LONG_AGO)]
     since = dict(Run.objects.filter(pk__in=due).values_list("pk", "due_at"))
     return sorted(due, key=lambda run_id: (run_id not in lost, since[run_id]))
@@ -367,11 +379,8 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
     Also checks what holds at any moment.
     """
     order = WorkOrder.objects.shown().get(pk=order_id)
-    names: dict[str, str] = {}
-    for number, run in enumerate(
-        Run.objects.filter(work_order=order).order_by("created_at", "pk"), start=1
-    ):
-        names[run.shown_id] = f"run {number}"
+    its_runs = list(Run.objects.filter(work_order=order).order_by("created_at", "pk"))
+    names = {run.shown_id: f"run {number}" for number, run in enumerate(its_runs, start=1)}
 
     def nameless(keys: list[str]) -> list[str]:
         return [names[key.split("/")[0]] + key[key.index("/") :] for key in keys]
@@ -379,22 +388,19 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
     head = order.thread.head
     assert head is not None
     state = store.load(head)
+    written = history(order)
     results = state.get("results", [])
     assert len(results) == len(set(results)), "a result was recorded twice"
     assert set(results) <= set(EFFECTS) or not EFFECTS, "a result without its effect"
     done = [key for key in EFFECTS if key.split("/")[0] in names]
     return {
         "status": (order.status, order.phase, order.current_step),
-        "runs": list(
-            Run.objects.filter(work_order=order)
-            .order_by("created_at", "pk")
-            .values_list("status", "failure_code", "error")
-        ),
+        "runs": [(run.status, run.failure_code, run.error) for run in its_runs],
         "state": {**state, "results": nameless(results)},
         "effects": sorted(nameless(done)),
-        "checkpoints": [told(at) for at in check_thread(order)],
+        "checkpoints": [told(at) for at in check_thread(order, written)],
         "left behind": sorted(
-            [told(at) for at in chain_to(leaf)] for leaf in leaves(order) if leaf.pk != head.pk
+            [told(at) for at in chain_to(leaf)] for leaf in leaves(written) if leaf.pk != head.pk
         ),
         "pauses": list(
             Pause.objects.filter(run__work_order=order)
@@ -437,50 +443,59 @@ def chain_to(leaf: Checkpoint | None) -> list[Checkpoint]:
     return chain
 
 
-def leaves(order: WorkOrder) -> list[Checkpoint]:
-    return list(Checkpoint.objects.filter(thread=order.thread_id, children=None))
+def history(order: WorkOrder) -> list[Checkpoint]:
+    """All checkpoints of an order's thread, each with its parent."""
+    written = Checkpoint.objects.filter(thread=order.thread_id).in_bulk()
+    for at in written.values():
+        if at.parent_id in written:
+            at.parent = written[at.parent_id]
+    return list(written.values())
 
 
-def check_thread(order: WorkOrder) -> list[Checkpoint]:
+def leaves(written: list[Checkpoint]) -> list[Checkpoint]:
+    followed = {at.parent_id for at in written}
+    return [at for at in written if at.pk not in followed]
+
+
+def check_thread(order: WorkOrder, written: list[Checkpoint] | None = None) -> list[Checkpoint]:
     """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one
     answer per answered pause.
 
     The history branches where somebody forked, and nowhere else. Returns the chain that ends in the
-    head.
+    head. `written` is its `history`, where that is known.
     """
+    written = history(order) if written is None else written
     seqs = list(
         Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True)
     )
     assert seqs == list(range(1, Thread.objects.get(pk=order.thread_id).last_seq + 1)), seqs
-    head = order.thread.head
-    assert head in leaves(order), "a history that goes on behind the head"
+    heads = [at for at in leaves(written) if at == order.thread.head]
+    assert heads, "a history that goes on behind the head"
+    its_runs = list(Run.objects.filter(work_order=order))
     forks: Counter[uuid.UUID | None] = Counter(
-        Run.objects.filter(work_order=order, forked_from__isnull=False).values_list(
-            "forked_from", flat=True
-        )
+        run.forked_from_id for run in its_runs if run.forked_from_id
     )
-    children: Counter[uuid.UUID | None] = Counter(
-        Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True)
-    )
+    children: Counter[uuid.UUID | None] = Counter(at.parent_id for at in written)
     assert all(count <= 1 + forks[parent] for parent, count in children.items()), (
         "a branch that nobody made"
     )
-    for run in Run.objects.filter(work_order=order):
+    for run in its_runs:
         first = [
             at
-            for at in Checkpoint.objects.filter(run_id=run.pk).select_related("parent")
-            if not at.parent or at.parent.run_id != run.pk
+            for at in written
+            if at.run_id == run.pk and (not at.parent or at.parent.run_id != run.pk)
         ]
         assert len(first) == 1, "a run that begins twice, or never"
         assert run.forked_from_id in {None, first[0].parent_id}, "a fork from elsewhere"
-    for pause in Pause.objects.filter(run__work_order=order).prefetch_related("decisions"):
+    pauses = list(Pause.objects.filter(run__work_order=order).prefetch_related("decisions"))
+    for pause in pauses:
         assert len(pause.decisions.all()) == (pause.status != "open"), pause.status
-    live = Run.objects.filter(work_order=order).exclude(status__in=ENDED)
+    live = [run for run in its_runs if run.status not in ENDED]
     assert len(live) <= 1
-    assert Pause.objects.open().filter(run__work_order=order).count() == sum(
+    assert sum(pause.status == "open" for pause in pauses) == sum(
         run.status == PAUSED for run in live
     )
-    return chain_to(head)
+    return chain_to(heads[0])
 
 
 def check_ledgers() -> None:

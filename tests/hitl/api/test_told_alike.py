@@ -91,14 +91,14 @@ def asked(ruled, people: list[User]) -> list[Pause]:
 def test_a_list_tells_of_each_question_what_reading_it_alone_tells(asked, people):
     """F9, S4-13: who may answer, and why others may not, whatever was read for all together."""
     for by in people:
-        client, seen = rest(by), set()
+        client, alone = rest(by), {}
         for query in ("open=1", "limit=200", "open=1&whose=asked", "whose=own", "whose=team"):
             rows = client.get(f"/api/v1/pauses?{query}").json()["results"]
-            seen |= {row["id"] for row in rows}
             for row in rows:
-                alone = client.get(f"/api/v1/pauses/{row['id']}").json()
-                assert list(row.items()) == list(alone.items()), (by, query)
-        assert len(seen) >= (3 if by.username in {"cleo", "otto"} else len(RULES)), by
+                if row["id"] not in alone:
+                    alone[row["id"]] = client.get(f"/api/v1/pauses/{row['id']}").json()
+                assert list(row.items()) == list(alone[row["id"]].items()), (by, query)
+        assert len(alone) >= (3 if by.username in {"cleo", "otto"} else len(RULES)), by
 
 
 @pytest.mark.one_database
@@ -125,9 +125,10 @@ def test_a_list_asks_no_more_where_it_has_more_rows(asked, ben, django_assert_ma
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
 @pytest.mark.both_databases
-def test_moments_are_told_in_the_time_zone_of_the_request(asked, zone):
+def test_moments_are_told_in_the_time_zone_of_the_request(ruled, ben, zone):
     """Found out with the first row, they must not stay in that one's time zone."""
-    decision = Decision.objects.select_related("pause").first()
+    services.decide(pause_of(ruled({})).pk, Answer("approve", Via.PAGE), by=ben)
+    decision = Decision.objects.select_related("pause").get()
     decision.early_at = dt.datetime(2026, 3, 29, 1, 30, 0, 7, tzinfo=dt.UTC)
     with timezone.override(zone):
         quick: Any = DecisionOut(decision)

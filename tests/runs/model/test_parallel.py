@@ -29,7 +29,6 @@ from checkpoints.models import Checkpoint
 from hitl.decisions import services
 from hitl.decisions.services import Answer, AnswerInvalid
 from hitl.models import Decision, Via
-from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine.advance import advance
@@ -43,6 +42,7 @@ from runs.workflows.registry import step
 from tests.killed import moments
 from tests.runs.model.speed import QUICK
 from tests.worlds import lost_worker
+from tests.worlds.histories.whole_story import broken
 
 LOST_ATTEMPTS = 3
 LIVE = {"pending", "running", "paused"}
@@ -315,8 +315,7 @@ class Engine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            broken = [result for result in invariants.check(now=timezone.now()) if result.count]
-            assert broken == [], [(one.invariant.code, one.ids) for one in broken]
+            assert broken(deep=False) == {}
             for order_id, family in self.families.items():
                 written = Checkpoint.objects.filter(thread__work_order=order_id).order_by("id")
                 found = [(at.status, tuple(steps_of(at))) for at in written]

@@ -22,14 +22,15 @@ def standings_differ() -> list[str]:
     pages.
     """
     people = list(User.objects.all())
-    pauses = list(Pause.objects.all())
+    pauses = list(Pause.objects.select_related("run"))
+    if not pauses:
+        return []
     told, _ = watchers.watched([pause.pk for pause in pauses], [person.pk for person in people])
     found = []
     for person in people:
         waiting = set(changes.inbox(person).values_list("pk", flat=True))
         threads = set(Thread.objects.visible_to(person).values_list("pk", flat=True))
-        mine = Pause.objects.filter(run__thread__in=threads)
-        takes_part = set(mine.values_list("pk", flat=True))
+        takes_part = {pause.pk for pause in pauses if pause.run.thread_id in threads}
         asked = set(policy.asked_of(person).values_list("pk", flat=True))
         says = {one.pk: one.standings[person.pk] for one in told if person.pk in one.standings}
         waits = {key for key, standing in says.items() if standing.waits}
