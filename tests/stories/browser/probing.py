@@ -40,7 +40,7 @@ PROBE = """(scope) => {
     return [about, typed, still];
   };
   const stroke = (name) => {
-    const parts = name.split("+"), key = parts.at(-1);
+    const parts = name.split("+"), key = parts.at(-1).replace("Space", " ");
     const how = { key, bubbles: true, cancelable: true, composed: true, ctrlKey: parts.includes("Control"), shiftKey: parts.includes("Shift") };
     for (const kind of ["keydown", "keyup"]) document.activeElement.dispatchEvent(new KeyboardEvent(kind, how));
   };
@@ -64,7 +64,7 @@ PROBE = """(scope) => {
   };
   return things.map((node) => ({
     is: `${node.tagName.toLowerCase()}${node.id ? `#${node.id}` : ""}[${node.name || node.className || ""}] ${(node.getAttribute("aria-label") || node.textContent).replace(/\\s+/g, " ").trim().slice(0, 40)}`,
-    name: node.name || "", button: node.tagName === "BUTTON", link: node.tagName === "A", type: node.type || "",
+    form: node.form?.className ?? "", name: node.name || "", button: node.tagName === "BUTTON", link: node.tagName === "A", type: node.type || "",
     decides: node.name === "action" ? node.value : "",
     says: node.closest("[data-say]") !== null,
     takes: node.matches("textarea, select, input"),
@@ -166,8 +166,9 @@ class Watch:
 
 
 PRESSING = ("Enter", "Space", "Control+Enter")
-"""Keys that press a control, or open something, by the browser's own doing: pressed one by one,
-everywhere, as a keyboard does. All others are heard by the page's scripts alone.
+"""Keys that press a control, or open something, by the browser's own doing: pressed one by one, as
+a keyboard does, at each field and answer, and at what stands alike on many pages once. All others,
+and these where they were pressed before, are heard by the page's scripts alone.
 """
 
 
@@ -182,6 +183,8 @@ class Pressing:
     """By the beginning of a field's name, the answer that Ctrl+Enter in it sends."""
     opens: str = ""
     """What is clicked first: the row whose question is looked at beside the list."""
+    known: set[str] = field(default_factory=set)
+    """What stands alike on many pages, and was pressed on one."""
 
     def all(self, keys: list[str]) -> int:
         """Gives how many presses there were."""
@@ -193,6 +196,8 @@ class Pressing:
             pressing: tuple[str, ...] = PRESSING
             if thing["link"]:  # the browser would open it beside this page
                 groups, pressing = [*groups, ["Control+Enter"]], ("Enter", "Space")
+            if (alike := _alike(thing, self.scope)) in self.known:
+                groups, pressing = [*groups, *([key] for key in pressing)], ()
             self.watch.sent.clear()
             seen = self.watch.page.evaluate(STRIKE, [at, groups])
             if seen is None:  # the page came anew, or it is gone
@@ -206,6 +211,7 @@ class Pressing:
             assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
             if seen is not None:
                 pressed += sum(self.press(at, thing, key) for key in pressing)
+                self.known |= {alike} - {""}
         self.watch.sent.clear()
         return pressed
 
@@ -225,21 +231,33 @@ class Pressing:
         watch.sent.clear()
         page.keyboard.press(key)
         where = f"{key} at {thing['is']} of {self.path}"
-        about, *_ = page.evaluate("(at) => probe.look(at)", at)
-        assert not about, f"{where}: {about}"
         allowed = _allowed(thing, key, self.goes_with)
+        waits = bool(allowed) or _opens(thing)
+        about, free = page.evaluate(AFTER, [at, waits])
+        assert not about, f"{where}: {about}"
         for _ in range(10):  # what a control sends goes out a moment later
             if allowed and not watch.sent:
                 page.wait_for_timeout(20)
         assert set(watch.sent) <= allowed, f"{where} sent {watch.sent}"
         if _opens(thing):
             page.keyboard.press("Escape")  # what opened takes the next keys
-        if not page.evaluate("() => probe.free()"):
+        if not (page.evaluate("() => probe.free()") if waits else free):
             self.come()
         return True
 
 
 FOCUS, STRIKE = "(at) => probe.focus(at)", "([at, groups]) => probe.strike(at, groups)"
+AFTER = "async ([at, waits]) => [probe.look(at)[0], waits || await probe.free()]"
+
+
+def _alike(thing: dict[str, Any], scope: str) -> str:
+    """What it is, but for numbers, where it is neither a field nor an answer; of the page itself
+    and of rows without their words.
+    """
+    if thing["takes"] or thing["decides"] or thing["says"]:
+        return ""
+    what = thing["is"].split("] ")[0] if thing["home"] else re.sub(r"\w*\d\w*", "", thing["is"])
+    return f"{scope} {thing['form']} {what}"
 
 
 def _opens(thing: dict[str, Any]) -> bool:

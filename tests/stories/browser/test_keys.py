@@ -88,6 +88,12 @@ def stack(alone: SlowStack) -> SlowStack:
     return alone
 
 
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """What stands alike on many pages, and was pressed on one."""
+    return set()
+
+
 Ask = Callable[..., dict[str, Any]]
 
 
@@ -150,7 +156,9 @@ def decided(stack: SlowStack, asked: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_key_at_no_place_of_a_card_answers_but_the_control_that_says_so(open_page, ask, kind):
+def test_no_key_at_no_place_of_a_card_answers_but_the_control_that_says_so(
+    open_page, ask, known, kind
+):
     """Before: with the focus on a summary or a button, `a` approved; Ctrl+Enter in a field that
     belongs to another answer, too.
     """
@@ -159,7 +167,7 @@ def test_no_key_at_no_place_of_a_card_answers_but_the_control_that_says_so(open_
     watch = probing.Watch(page)
     keys = probing.keys_of(page)
     assert {"a", "r", "x", "n", "?", "Control+Enter", "Escape", "g i"} <= set(keys)
-    pressed = probing.Pressing(watch, asked["path"], "main", KINDS[kind]).all(keys)
+    pressed = probing.Pressing(watch, asked["path"], "main", KINDS[kind], known=known).all(keys)
     if kind in ("edited", "high"):
         probing.Pressing(watch, asked["path"], "dialog", {}).all(keys)
     assert pressed > 300, pressed
@@ -168,7 +176,9 @@ def test_no_key_at_no_place_of_a_card_answers_but_the_control_that_says_so(open_
     watch.nothing_comes()
 
 
-def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(open_page, ask):
+def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(
+    open_page, ask, known
+):
     """Before: with the focus on Review, a tab or the menu, `a` approved the row, or what was
     selected was gone over.
     """
@@ -177,21 +187,21 @@ def test_no_key_at_no_place_of_the_inbox_answers_but_the_control_that_says_so(op
     page = open_page("ana", "/", cut=True, **DESKTOP)
     watch = probing.Watch(page)
     keys = probing.keys_of(page)
-    assert probing.Pressing(watch, "/", "body", {}).all(keys) > 300
+    assert probing.Pressing(watch, "/", "body", {}, known=known).all(keys) > 300
     assert probing.type_into_all(watch, "/", "body") >= 1
     watch.nothing_comes()
 
 
 @pytest.mark.parametrize("kind", ["reasons", "patch", "ticks"])
 def test_no_key_at_no_place_beside_the_list_answers_but_the_control_that_says_so(
-    open_page, ask, kind
+    open_page, ask, known, kind
 ):
     """The same of a question beside the only row of its list, so that it stays."""
     asked = ask(kind)
     page = open_page("ana", "/", cut=True, **DESKTOP)
     watch = probing.Watch(page)
     path, row_of_it = f"/?q={asked['order']}", f"[data-row={asked['id']}] .main-link"
-    pressing = probing.Pressing(watch, path, "[data-pane]", KINDS[kind], opens=row_of_it)
+    pressing = probing.Pressing(watch, path, "[data-pane]", KINDS[kind], row_of_it, known)
     assert pressing.all(probing.keys_of(page)) > 300
     assert probing.type_into_all(watch, path, "[data-pane]", opens=row_of_it) >= 1
     watch.nothing_comes()
