@@ -8,6 +8,8 @@ ARGS ?=
 PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip; print("/usr/bin/python3.11")' 2>/dev/null || command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := extensions project hitl runs checkpoints
+# What Python has translated once is kept: many processes start here.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: up check test test-model screenshot accessible reviewer released foreign conformance mcp-conformance bench chaos drills hosts soak adversary clean
 

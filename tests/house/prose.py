@@ -65,7 +65,7 @@ def modules(root: Path, folders: tuple[str, ...]) -> Iterator[Path]:
 def read(root: Path, path: Path) -> Iterator[Text]:
     """Every docstring of a module, below names too, and every comment."""
     place = path.relative_to(root).as_posix()
-    for node in ast.walk(source.tree(path)):
+    for node in source.statements(path):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)

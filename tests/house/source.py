@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOTS = ("checkpoints", "runs", "hitl", "project", "extensions", "tests", "bench")
 
@@ -17,6 +18,21 @@ ROOTS = ("checkpoints", "runs", "hitl", "project", "extensions", "tests", "bench
 @cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def statements(path: Path) -> list[ast.stmt]:
+    """All statements of a module, at whatever depth. Most of a tree is the expressions in them."""
+    found: list[ast.stmt] = []
+    blocks: list[Any] = [tree(path)]
+    while blocks:
+        block = blocks.pop()
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            for part in getattr(block, name, ()):
+                blocks.append(part)
+                if isinstance(part, ast.stmt):
+                    found.append(part)
+    return found
 
 
 @dataclass(frozen=True)
@@ -157,7 +173,7 @@ def _binds(path: Path, names: list[str]) -> bool:
     if not names:
         return True
     name, *rest = names
-    for node in ast.walk(tree(path)):
+    for node in statements(path):
         match node:
             case ast.ClassDef(name=known) if known == name:
                 if not rest or any(_target(part) == rest[0] for part in node.body) or node.bases:
@@ -187,7 +203,7 @@ def _target(node: ast.stmt) -> str:
 def imports(path: Path) -> dict[str, str]:
     """What a module imports, by the name that it has there: the dotted name that it leads to."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree(path)):
+    for node in statements(path):
         match node:
             case ast.ImportFrom(module=str(module), names=names):
                 found |= {one.asname or one.name: f"{module}.{one.name}" for one in names}
