@@ -18,14 +18,15 @@ up: .venv/runtime
 	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" $(if $(WORKFLOWS),WAYSTATION_WORKFLOWS="+$(WORKFLOWS)") \
 	  exec $(BIN)/python manage.py standalone --demo --port $(PORT) --reload
 
-.PHONY: check-types check-rest check-doors
+.PHONY: check-types check-rest check-doors check-core
 check: .venv/dev .venv/node
 	@mkdir -p tests/.artifacts
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check-types check-doors check-rest
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target check-types check-doors check-rest check-core
 check-types: .venv/dev
 	$(BIN)/mypy $(MODULES) tests client/waystation_client client/generate.py $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
-check-doors: .venv/dev .venv/node
+check-core: .venv/dev
 	$(BIN)/python -m tests.programs.core
+check-doors: .venv/dev .venv/node
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
 	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check
