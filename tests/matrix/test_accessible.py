@@ -18,9 +18,11 @@ from typing import Any
 
 import pytest
 from django.contrib.staticfiles import finders
-from django.test import override_settings
+from django.utils import timezone
 from playwright.sync_api import Page, Route, ViewportSize
 
+from runs.models import Run
+from runs.states import RUNNING
 from tests.matrix.addresses import ADDRESSES, REST, served
 from tests.matrix.desk.walk import url_of
 from tests.matrix.questions import Asked, of_forms, of_questions
@@ -173,8 +175,9 @@ EACH = {"work-orders/<wo:order_id>/", "pauses/<pse:pause_id>/", "threads/<thr:th
 @pytest.fixture(scope="module")
 def pages(world: World) -> list[Shown]:
     found: dict[str, Shown] = {}
-    # what is due is stuck at once, and says so with its buttons
-    with override_settings(WAYSTATION_PATIENCE_SECONDS=0):
+    with undone():
+        # a worker that is gone: its run is stuck, and says so with its buttons
+        Run.objects.filter(status=RUNNING).update(lease_until=timezone.now())
         for asked in _asked(world):
             page = _shown(world, asked)
             if page:
