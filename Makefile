@@ -4,7 +4,7 @@ DATA ?= data
 REPOSITORIES ?= $(WAYSTATION_REPOSITORIES)
 WORKFLOWS ?=
 ARGS ?=
-# The distribution's is built with optimisations; those of version managers often are not, and take a fifth more of everything.
+# The distribution's is built with optimisations; those of version managers often are not, and take a fifth longer.
 PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip; print("/usr/bin/python3.11")' 2>/dev/null || command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := extensions project hitl runs checkpoints

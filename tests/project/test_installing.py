@@ -277,9 +277,14 @@ def test_each_documented_combination_starts_and_does_what_it_promises(plain, tmp
     one = Installation(tmp_path / "one")
     one.like(plain)
     problems = []
-    # each beside what it has in common with the one before it: the last of those with one file is
-    # part of the most others
-    for names in sorted(found, key=lambda names: (len(names), sum(names < more for more in found))):
+
+    def turn(names: frozenset[str]) -> tuple[int, int, list[str]]:
+        """Small ones first; of those with one file, what most others have too comes last, and
+        stays.
+        """
+        return len(names), sum(names < more for more in found), sorted(names)
+
+    for names in sorted(found, key=turn):
         one.have(names)
         problems.append(one.tried(imports))
     assert not any(problems), "\n\n".join(problem for problem in problems if problem)

@@ -46,7 +46,7 @@ def _await(port: int, server: subprocess.Popen[bytes]) -> None:
         with socket.socket() as there:
             if there.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        time.sleep(0.2)  # another program begins
+        time.sleep(0.2)  # nothing tells when another program listens
     sys.exit("The fixture server did not start.")
 
 

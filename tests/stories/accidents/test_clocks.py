@@ -100,7 +100,7 @@ def test_wrong_clocks_decide_nothing(own, look):
             "SELECT status, extract(epoch FROM deadline_at - statement_timestamp()) FROM runs_pause"
         )
         assert left > -ROUND, own.log_tail()
-        time.sleep(0.02)  # the processes are others, and want to work meanwhile
+        time.sleep(0.02)  # asked without a pause, it would take the processor that they need
     assert status == "expired" and left <= 0
     (given,) = look("SELECT extract(epoch FROM deadline_at - opened_at) FROM runs_pause")
     assert given == DEADLINE

@@ -251,8 +251,8 @@ AFTER = "async ([at, waits]) => [probe.look(at)[0], waits || await probe.free()]
 
 
 def _alike(thing: dict[str, Any], scope: str) -> str:
-    """What it is, but for numbers, where it is neither a field nor an answer; of the page itself
-    and of rows without their words.
+    """What names a thing on every page that has it, "" for a field or an answer, which are pressed
+    each time. Numbers are left out, and so are the words of the page itself and of rows.
     """
     if thing["takes"] or thing["decides"] or thing["says"]:
         return ""

@@ -50,6 +50,7 @@ def together(lease_seconds):
     late; beside others None.
 
     An invariant that knows another time, as SQLite's own now, is left out: it would stay as it is.
+    `lease_seconds` is the one setting that invariants read: another value is another statement.
     """
     asked, columns, params = [], [], []
     for invariant in invariants.INVARIANTS:
