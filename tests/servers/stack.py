@@ -47,7 +47,8 @@ def until(
 ) -> T:
     """Look again and again until there is something to see; fails with what was seen last.
 
-    Look less often where that takes the product's time and what is waited for stays.
+    Look less often where that takes the product's time and what is waited for stays. What a page's
+    listener is to note comes only while Playwright is asked something: look by the page then.
     """
     end = time.monotonic() + seconds
     while not (seen := look()):

@@ -515,7 +515,7 @@ def test_the_next_question_is_drawn_before_the_server_answers_and_nobody_answers
     page.keyboard.press("j")
     place = page.locator("[data-place]")
     expect(beside(page, second)).to_be_visible()
-    until(lambda: held, what="the question whether it is so still")
+    until(lambda: held or page.wait_for_timeout(50), what="the question whether it is so still")
     assert held[0].request.headers["if-none-match"]
     for key in ("r", "x", "a"):
         page.keyboard.press(key)
