@@ -135,6 +135,9 @@ def begin_anew(
         for each in READ_AGAIN:
             importlib.reload(sys.modules[each])
         del sys.modules[SETTINGS]
+        os.environ.setdefault(
+            "DJANGO_SETTINGS_MODULE", SETTINGS
+        )  # as `project` does, which is read
         usual(self, name)
         own = {name: getattr(self._wrapped, name, ABSENT) for name in was_read}
         # further ones are read as ever; no database was asked

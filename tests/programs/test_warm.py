@@ -31,6 +31,7 @@ def program(tmp_path: Path) -> Path:
 GIVEN = {"GIVEN": "here", **warm.OWN}
 TELLS_ITS_PRODUCT = """
 import os, re, sys
+import project
 import django
 django.setup()
 from django.apps import apps
@@ -107,7 +108,6 @@ def test_a_program_of_the_product_is_set_up_as_from_a_cold_start(tmp_path, told)
     environment = {
         **GIVEN,
         "PYTHONPATH": str(warm.ROOT),
-        "DJANGO_SETTINGS_MODULE": "project.settings",
         "WAYSTATION_DATA": str(tmp_path / "data"),
         **told,
     }
