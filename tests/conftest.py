@@ -316,14 +316,11 @@ def fresh_tables(request: pytest.FixtureRequest) -> None:
     """A file of tests begins with tables that hold few dead rows: reading those would take more and
     more time.
     """
-    uses = sum(
-        uses_database(item) for item in request.node.session.items if item.path == request.path
-    )
-    if not uses or connection.vendor != "postgresql":
-        return
-    request.getfixturevalue("django_db_setup")
-    with request.getfixturevalue("django_db_blocker").unblock():
-        cleaning.truncate_now_and_then(connection, uses)
+    items = (item for item in request.node.session.items if item.path == request.path)
+    if connection.vendor == "postgresql" and any(map(uses_database, items)):
+        request.getfixturevalue("django_db_setup")
+        with request.getfixturevalue("django_db_blocker").unblock():
+            cleaning.empty(["default"])
 
 
 @pytest.fixture
