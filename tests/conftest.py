@@ -30,6 +30,7 @@ from checkpoints import store
 from checkpoints.database import clock, older_database
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import redaction
+from checkpoints.store.prepared_queries import Prepared
 from hitl.host.broker import MemoryChannel
 from hitl.models import ApiToken
 from runs import services as runs
@@ -383,8 +384,12 @@ def make_order(templates: None, ana: User, team: Group) -> Callable[..., WorkOrd
     return make
 
 
+_shown = Prepared(lambda key: WorkOrder.objects.shown().filter(pk=key), uuid.UUID)
+
+
 def fresh(order: WorkOrder) -> WorkOrder:
-    return WorkOrder.objects.shown().get(pk=order.pk)
+    [found] = _shown.get(order.pk)
+    return found
 
 
 def drive(order: WorkOrder) -> WorkOrder:
