@@ -28,7 +28,13 @@ from runs import rounds, tasks, turn_tasks
 from runs.engine.workers import clocks
 from runs.git import housekeeping
 from runs.models import Pause, Place, QueuedTurn, Run, Schedule, WorkLimit
-from tests.conftest import drive, pause_of
+from tests.conftest import pause_of
+from tests.worlds.once import ana as ana
+from tests.worlds.once import ben as ben
+from tests.worlds.once import made as made
+from tests.worlds.once import paused as paused
+from tests.worlds.once import team as team
+from tests.worlds.once import templates as templates
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -61,12 +67,9 @@ def ordered(monkeypatch):
 
 
 @pytest.fixture
-def asked(make_order):
+def asked(paused):
     """An order that waits for a person, of whom nobody needs to be told any more."""
-    order = drive(make_order())
-    answers.announce()
-    Delivery.objects.all().delete()
-    return order
+    return paused
 
 
 def lost(order):
