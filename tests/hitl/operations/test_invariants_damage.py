@@ -19,12 +19,6 @@ from tests.runs.schedules.scheduled import scheduled as scheduled
 from tests.runs.schedules.scheduled import sweep_at
 from tests.worlds.histories.whole_story import answer, broken
 from tests.worlds.histories.whole_story import finished as finished
-from tests.worlds.once import ana as ana
-from tests.worlds.once import ben as ben
-from tests.worlds.once import made as made
-from tests.worlds.once import paused as paused
-from tests.worlds.once import team as team
-from tests.worlds.once import templates as templates
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -115,7 +109,7 @@ def test_a_run_that_nobody_picks_up(make_order):
 
 def test_a_run_of_a_lost_worker(make_order):
     order = make_order()
-    Run.objects.filter(pk=order.latest_run.pk).update(
+    Run.objects.update(
         status="running",
         lease_owner="gone:1",
         lease_until=timezone.now() - dt.timedelta(seconds=90),

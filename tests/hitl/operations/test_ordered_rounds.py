@@ -28,13 +28,7 @@ from runs import rounds, tasks, turn_tasks
 from runs.engine.workers import clocks
 from runs.git import housekeeping
 from runs.models import Pause, Place, QueuedTurn, Run, Schedule, WorkLimit
-from tests.conftest import pause_of
-from tests.worlds.once import ana as ana
-from tests.worlds.once import ben as ben
-from tests.worlds.once import made as made
-from tests.worlds.once import paused as paused
-from tests.worlds.once import team as team
-from tests.worlds.once import templates as templates
+from tests.conftest import drive, pause_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -67,9 +61,12 @@ def ordered(monkeypatch):
 
 
 @pytest.fixture
-def asked(paused):
+def asked(make_order):
     """An order that waits for a person, of whom nobody needs to be told any more."""
-    return paused
+    order = drive(make_order())
+    answers.announce()
+    Delivery.objects.all().delete()
+    return order
 
 
 def lost(order):
