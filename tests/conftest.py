@@ -24,6 +24,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
+from hypothesis.configuration import set_hypothesis_home_dir
 from rest_framework.test import APIClient
 
 from checkpoints import store
@@ -58,6 +59,8 @@ hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("untimed")
+# it reads every module of the product for words and numbers to try, and keeps what it found
+set_hypothesis_home_dir(Path(__file__).parent / ".artifacts" / "hypothesis")
 
 
 LONG = {
