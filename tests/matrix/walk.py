@@ -29,8 +29,8 @@ BY_RIGHTS = {"staff-without-rights", "staff-who-look"}
 """Strangers to every thread whose rights are some of those that `staff-with-all-rights` holds, and
 a right opens and never closes: where none is asked, that one tries.
 """
-TURNS = {"member": 0, "stranger": 0, "staff-with-all-rights": 3, "strangers-token": 5}
-"""The first two try the state that waits for an answer as well."""
+TURNS = {"member": 0, "staff-with-all-rights": 3, "strangers-token": 5}
+"""Who try another state for each address; a member the one that waits for an answer as well."""
 STRANGE = {"anonymous", "superuser"}
 """Who see nothing, and all: they try what no address serves, too."""
 PAGED = {"write-token"}
@@ -142,14 +142,13 @@ def states_of(path: str, address: Address, role: Role, method: str) -> list[str]
     """The states in which a role tries an address.
 
     One is enough where no door looks at it: of an address that speaks of nothing, for who is not
-    known or sees as much as others do, and of HEAD, which is GET without its words. An owner reads
-    in every state, and acts in every second one on each of two databases. Of those who see less,
-    or see by their team, each tries another state in turn.
+    known or sees as much as others do, and of HEAD, which is GET without its words. A stranger tries
+    every state. So does an owner who reads, and who acts: half of them on each of two databases.
     """
     if not speaks_of_something(path) or method == "HEAD":
         return ["paused"]
     names, number = list(STATES), crc32(path.encode())
-    if role.name == "owner" and method in SAFE:
+    if role.name == "stranger" or (role.name == "owner" and method in SAFE):
         return names
     if role.name == "owner":
         half = connection.vendor == "postgresql"
