@@ -142,8 +142,8 @@ def states_of(path: str, address: Address, role: Role, method: str) -> list[str]
     """The states in which a role tries an address.
 
     One is enough where no door looks at it: of an address that speaks of nothing, for who is not
-    known or sees as much as others do, and of HEAD, which is GET without its words. A stranger tries
-    every state. So does an owner who reads, and who acts: half of them on each of two databases.
+    known or sees as much as others do, and of HEAD, which is GET without its words. A stranger
+    tries every state. So does an owner who reads; who acts, half of them on each of two databases.
     """
     if not speaks_of_something(path) or method == "HEAD":
         return ["paused"]
