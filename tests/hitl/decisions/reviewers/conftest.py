@@ -16,10 +16,12 @@ from hitl.decisions.reviewers import policy, watchers
 from hitl.models import is_service
 from runs.models import Pause
 
+_prepared = changes.PreparedInbox(lambda waiting, _: waiting.values_list("pk"))
+
 
 def standings_differ() -> list[str]:
-    """F9, P3: where `watchers` says something else of a person than the queries behind their
-    pages.
+    """F9, P3: where `watchers`, or SQL that is kept, says something else of a person than the
+    queries behind their pages.
     """
     people = list(User.objects.all())
     pauses = list(Pause.objects.select_related("run"))
@@ -29,6 +31,10 @@ def standings_differ() -> list[str]:
     found = []
     for person in people:
         waiting = set(changes.inbox(person).values_list("pk", flat=True))
+        if (kept := _prepared.get(person)) is not None and {key for [key] in kept} != waiting:
+            found.append(f"{person}: another inbox by the SQL that is kept")
+        if changes.count_inbox(person) != len(waiting):
+            found.append(f"{person}: a badge of {changes.count_inbox(person)}")
         threads = set(Thread.objects.visible_to(person).values_list("pk", flat=True))
         takes_part = {pause.pk for pause in pauses if pause.run.thread_id in threads}
         asked = set(policy.asked_of(person).values_list("pk", flat=True))
