@@ -10,8 +10,8 @@ from runs.models import Pause, Run
 from tests.conftest import drive, head_of, pause_of
 from tests.databases.whole import rows
 from tests.doors import factors
-from tests.runs.engine.crews import ASKING, kids, sub, work_off
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, kids, sub, work_off
+from tests.runs.engine.children.crews import crew as crew
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("templates")]
 

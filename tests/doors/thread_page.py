@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runs.engine.crews import work_off
+from tests.runs.engine.children.crews import work_off
 from tests.worlds.talking_threads import thread as thread
 
 

@@ -151,7 +151,7 @@ FAULTS = [
         "runs/engine/ending.py",
         "        moved = Run.objects.filter(pk=run.parent_id, awaited=0)",
         "        moved = Run.objects.filter(pk=run.parent_id, awaited=1)",
-        ("tests/runs/engine/test_children.py",),
+        ("tests/runs/engine/children/test_children.py",),
         "P7",
     ),
     Fault(
@@ -159,7 +159,7 @@ FAULTS = [
         "runs/engine/ending.py",
         "    if failed and not run.optional:",
         "    if False:",
-        ("tests/runs/engine/test_children.py",),
+        ("tests/runs/engine/children/test_children.py",),
         "P7",
     ),
     Fault(
@@ -167,7 +167,7 @@ FAULTS = [
         "runs/engine/children/starting.py",
         "    if len(set(names)) < len(names) or not all(",
         "    if not all(",
-        ("tests/runs/engine/test_children.py",),
+        ("tests/runs/engine/children/test_children.py",),
         "P7",
     ),
     Fault(
@@ -175,7 +175,7 @@ FAULTS = [
         "runs/engine/children/starting.py",
         "    if len(names) > limits.GATHER_CHILDREN:",
         "    if len(names) > limits.GATHER_CHILDREN + 1:",
-        ("tests/runs/engine/test_children.py",),
+        ("tests/runs/engine/children/test_children.py",),
         "P7",
     ),
     Fault(
@@ -183,7 +183,7 @@ FAULTS = [
         "runs/engine/children/starting.py",
         "min(at_once - above.gather_live, above.gather_queued, BATCH)",
         "min(at_once + 1 - above.gather_live, above.gather_queued, BATCH)",
-        ("tests/runs/engine/test_children_in_turn.py",),
+        ("tests/runs/engine/children/test_children_in_turn.py",),
         "P12",
     ),
     Fault(
@@ -199,7 +199,7 @@ FAULTS = [
         "runs/engine/children/starting.py",
         "        if before >= 0 and begun_at[before] + window > now:",
         "        if False:",
-        ("tests/runs/engine/test_children_in_turn.py",),
+        ("tests/runs/engine/children/test_children_in_turn.py",),
         "P12",
     ),
     Fault(

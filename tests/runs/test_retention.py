@@ -35,7 +35,7 @@ from runs.workflows.base import Go
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
-from tests.runs.engine.crews import ASKING, crew, sub, work_off
+from tests.runs.engine.children.crews import ASKING, crew, sub, work_off
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of

@@ -9,8 +9,8 @@ from django.contrib.auth.models import Permission
 
 from runs.models import Pause, Run
 from tests.conftest import drive
-from tests.runs.engine.crews import ASKING, PLAYS, fails, kids, sub, work_off
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, PLAYS, fails, kids, sub, work_off
+from tests.runs.engine.children.crews import crew as crew
 from tests.worlds import steps as test_steps  # registers the test steps
 
 pytestmark = pytest.mark.django_db

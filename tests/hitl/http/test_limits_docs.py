@@ -50,7 +50,7 @@ ACTS = {
         "STORE_VALUE_BYTES",
         "STORE_DEPTH",
     ],
-    "tests/runs/engine/test_children_in_turn.py": ["GATHER_CHILDREN"],
+    "tests/runs/engine/children/test_children_in_turn.py": ["GATHER_CHILDREN"],
     "tests/hitl/find/test_saved_views.py": ["SAVED_VIEWS"],
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],
     "tests/hitl/outbound/test_external_reviewers.py": ["OUTSIDE_CHARACTERS"],

@@ -19,8 +19,8 @@ from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
-from tests.runs.engine.crews import ASKING, asked, sub, worked
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, asked, sub, worked
+from tests.runs.engine.children.crews import crew as crew
 from tests.worlds.repositories import make_repository
 from tests.worlds.steps import on_code
 

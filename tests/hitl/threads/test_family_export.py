@@ -25,7 +25,7 @@ from hitl.threads import export as whole
 from runs import definitions
 from runs.models import Definition, Pause, Run
 from tests.conftest import state_at_head
-from tests.runs.engine.crews import ASKING, crew, sub, work_off
+from tests.runs.engine.children.crews import ASKING, crew, sub, work_off
 from tests.worlds import steps
 from tests.worlds.histories.documents import alike, signed
 

@@ -25,8 +25,8 @@ from runs.threads.turns import Turn
 from runs.workflows.base import Go
 from tests.conftest import drive, fresh, pause_of
 from tests.hitl.decisions.undo_windows import patient_template
-from tests.runs.engine.crews import ASKING, definitions_of_nested, sub, work_off
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, definitions_of_nested, sub, work_off
+from tests.runs.engine.children.crews import crew as crew
 from tests.worlds import other_engine
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.lost_worker import claimed

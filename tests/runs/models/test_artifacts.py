@@ -29,7 +29,7 @@ from runs.workflows.base import Ask, Go, Report
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, dump, keys
 from tests.databases.whole import rows
-from tests.runs.engine.crews import ASKING, crew, sub, work_off
+from tests.runs.engine.children.crews import ASKING, crew, sub, work_off
 from tests.worlds.histories.documents import alike
 from tests.worlds.histories.exported import bring_in, holds, read
 from tests.worlds.scripted_step import order_that as order_that

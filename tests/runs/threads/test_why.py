@@ -28,8 +28,8 @@ from runs.threads.why import of_run
 from runs.workflows.base import Go, Sleep
 from tests.conftest import drive, fresh
 from tests.databases.moved_clock import later as later
-from tests.runs.engine.crews import ASKING, PLAYS, fails, sub, work_off
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, PLAYS, fails, sub, work_off
+from tests.runs.engine.children.crews import crew as crew
 from tests.worlds import steps
 from tests.worlds.lost_worker import claimed
 from tests.worlds.scripted_step import fails_with_words

@@ -23,8 +23,8 @@ from hitl.models import Decision, IdempotencyKey, Via
 from runs.models import QueuedTurn, Run, WorkOrder
 from tests.conftest import fresh
 from tests.doors import langgraph
-from tests.runs.engine.crews import ASKING, answer, asked, kids, sub, work_off, worked
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, answer, asked, kids, sub, work_off, worked
+from tests.runs.engine.children.crews import crew as crew
 
 pytestmark = pytest.mark.django_db
 TALK = {"assistant_id": "crew", "input": {}}

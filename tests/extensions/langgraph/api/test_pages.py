@@ -29,7 +29,7 @@ from runs.workflows.tool_calls import Call, approved
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, fresh, pause_of
 from tests.doors import langgraph
-from tests.runs.engine.crews import work_off
+from tests.runs.engine.children.crews import work_off
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db

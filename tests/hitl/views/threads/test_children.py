@@ -21,7 +21,7 @@ from tests.conftest import fresh
 from tests.databases.whole import rows
 from tests.doors.html import fold, join
 from tests.hitl.views.order_pages import text, url
-from tests.runs.engine.crews import (
+from tests.runs.engine.children.crews import (
     ASKING,
     PLAYS,
     answer,

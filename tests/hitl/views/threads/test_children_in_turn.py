@@ -16,9 +16,9 @@ from tests.doors.html import fold, join
 from tests.doors.rest import ORDERS
 from tests.doors.rest import ana_api as ana_api
 from tests.hitl.views.order_pages import text, url
-from tests.runs.engine.crews import PLAYS, fails, worked
-from tests.runs.engine.crews import crew as crew
-from tests.runs.engine.crews import many as many
+from tests.runs.engine.children.crews import PLAYS, fails, worked
+from tests.runs.engine.children.crews import crew as crew
+from tests.runs.engine.children.crews import many as many
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 

@@ -20,7 +20,7 @@ from tests.doors.thread_page import say as say
 from tests.doors.thread_page import url
 from tests.doors.thread_page import waiting as waiting
 from tests.hitl.views.order_pages import text
-from tests.runs.engine.crews import work_off
+from tests.runs.engine.children.crews import work_off
 from tests.worlds.scripted_step import order_that
 from tests.worlds.steps import on_code
 from tests.worlds.talking_threads import FAIL, RAN, thread

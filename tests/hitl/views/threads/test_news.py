@@ -29,9 +29,9 @@ from runs.models import Pause, Run, WorkOrder
 from runs.services import priorities
 from tests.conftest import pause_of
 from tests.hitl.live.sockets import write
-from tests.runs.engine.crews import ASKING, answer, sub, worked
-from tests.runs.engine.crews import asked as asked_by
-from tests.runs.engine.crews import crew as crew
+from tests.runs.engine.children.crews import ASKING, answer, sub, worked
+from tests.runs.engine.children.crews import asked as asked_by
+from tests.runs.engine.children.crews import crew as crew
 from tests.worlds.people import give
 from tests.worlds.ruled_order import browser
 from tests.worlds.ruled_order import ruled as ruled

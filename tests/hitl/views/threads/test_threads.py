@@ -27,7 +27,7 @@ from tests.doors.thread_page import spoken, url
 from tests.doors.thread_page import waiting as waiting
 from tests.hitl.views.order_pages import ATTACKS, dangerous, text
 from tests.hitl.views.order_pages import url as url_of_order
-from tests.runs.engine.crews import ASKING, PLAYS, asked, says, sub, work_off
+from tests.runs.engine.children.crews import ASKING, PLAYS, asked, says, sub, work_off
 from tests.worlds.scripted_step import order_that
 from tests.worlds.steps import on_code
 from tests.worlds.talking_threads import drive, state_of, thread

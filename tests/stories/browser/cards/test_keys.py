@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import SlowStack, standing_alone, until
-from tests.stories.browser import probing
+from tests.stories.browser.cards import probing
 from tests.stories.browser.devices import PHONE, beside, row
 from tests.stories.conftest import shot
 

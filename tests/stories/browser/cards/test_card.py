@@ -13,10 +13,10 @@ from playwright.sync_api import Locator, Page, expect
 from tests.databases.copies import PASSWORD, TOKENS
 from tests.doors.looks import icon, is_coloured, spinning, style
 from tests.servers.stack import until
-from tests.stories.browser.papers import BOX, DESKTOP, PHONE, decided
-from tests.stories.browser.papers import alone as alone
-from tests.stories.browser.papers import ask as ask
-from tests.stories.browser.papers import stack as stack
+from tests.stories.browser.cards.papers import BOX, DESKTOP, PHONE, decided
+from tests.stories.browser.cards.papers import alone as alone
+from tests.stories.browser.cards.papers import ask as ask
+from tests.stories.browser.cards.papers import stack as stack
 from tests.stories.conftest import SCREENSHOTS, log_in, shot
 
 pytestmark = pytest.mark.stack
@@ -596,6 +596,6 @@ def test_stories_press_as_people_do():
     own = re.compile(r"around = re\.compile\(\n.*")
     found = {
         path.name: around.findall(own.sub("", path.read_text()))
-        for path in Path(__file__).parents[1].rglob("*.py")
+        for path in Path(__file__).parents[2].rglob("*.py")
     }
     assert {name: texts for name, texts in found.items() if texts} == {}

@@ -9,15 +9,15 @@ from playwright.sync_api import expect
 
 from tests.databases.copies import TOKENS
 from tests.servers.stack import until
-from tests.stories.browser.papers import (
+from tests.stories.browser.cards.papers import (
     BOX,
     DESKTOP,
     PHONE,
     decided,
 )
-from tests.stories.browser.papers import alone as alone
-from tests.stories.browser.papers import ask as ask
-from tests.stories.browser.papers import stack as stack
+from tests.stories.browser.cards.papers import alone as alone
+from tests.stories.browser.cards.papers import ask as ask
+from tests.stories.browser.cards.papers import stack as stack
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack

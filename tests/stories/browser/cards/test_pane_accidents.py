@@ -16,11 +16,11 @@ from playwright.sync_api import Page, expect
 
 from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack, until
+from tests.stories.browser.cards.papers import BOX, DESKTOP, PHONE, decided
+from tests.stories.browser.cards.papers import alone as alone
+from tests.stories.browser.cards.papers import ask as ask
+from tests.stories.browser.cards.papers import stack as stack
 from tests.stories.browser.devices import beside, row
-from tests.stories.browser.papers import BOX, DESKTOP, PHONE, decided
-from tests.stories.browser.papers import alone as alone
-from tests.stories.browser.papers import ask as ask
-from tests.stories.browser.papers import stack as stack
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack

@@ -27,7 +27,7 @@ from runs.workflows.base import (
     Report,
 )
 from tests.conftest import fresh, log_lines
-from tests.runs.engine.crews import (
+from tests.runs.engine.children.crews import (
     ASKING,
     PLAYS,
     answer,
@@ -40,7 +40,7 @@ from tests.runs.engine.crews import (
     work_off,
     worked,
 )
-from tests.runs.engine.crews import (
+from tests.runs.engine.children.crews import (
     crew as crew,
 )
 from tests.worlds import steps

@@ -29,7 +29,7 @@ from runs.states import LIVE, FailureCode
 from runs.threads import why
 from runs.workflows.base import Go, rates
 from tests.conftest import fresh, log_lines
-from tests.runs.engine.crews import (
+from tests.runs.engine.children.crews import (
     ASKING,
     PLAYS,
     answer,
@@ -40,10 +40,10 @@ from tests.runs.engine.crews import (
     work_off,
     worked,
 )
-from tests.runs.engine.crews import (
+from tests.runs.engine.children.crews import (
     crew as crew,
 )
-from tests.runs.engine.crews import (
+from tests.runs.engine.children.crews import (
     many as many,
 )
 from tests.worlds import steps

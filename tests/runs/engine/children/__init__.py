@@ -1,0 +1,1 @@
+"""Crews: runs that begin others and wait for them."""

@@ -1,0 +1,1 @@
+"""A question beside its list, and alone."""
