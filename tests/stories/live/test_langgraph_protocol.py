@@ -192,7 +192,7 @@ async def test_what_is_told_live_is_told_again_from_any_number(server: SlowStack
         "tools",
     } <= {event["method"] for event in live}
     assert await ana.events(thread, until="interrupted") == live
-    for place in range(0, len(live) - 1, 5):
+    for place in range(0, len(live) - 1, 11):
         rest = await ana.events(thread, until="interrupted", since=live[place]["seq"])
         assert rest == live[place + 1 :]
     few = await ana.events(thread, until="interrupted", channels=["lifecycle", "input"])
@@ -262,6 +262,8 @@ async def test_a_connection_that_breaks_loses_nothing_and_doubles_nothing(server
         assert cutter.cuts == 4
         whole = await raw.events(thread.thread_id, until="completed")
         await raw.http.aclose()
+    if transport == "websocket":
+        return  # the other one begins anew over the same wire
     every = [40, *range(300, 12_000, 900)]
     async with cutting(server.port, every) as (url, cutter):
         raw = Raw(server, url=url)
