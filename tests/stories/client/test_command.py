@@ -31,6 +31,7 @@ def run(script, stack, token):
         done = subprocess.run(
             [script / "bin" / "waystation", *words],
             capture_output=True,
+            stdin=subprocess.DEVNULL,
             text=True,
             timeout=120,
             env=environment,
