@@ -110,47 +110,29 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "django.contrib.humanize",
-    "channels",
-    "rest_framework",
-    "drf_spectacular",
-    "drf_spectacular_sidecar",
-    "csp",
-    "axes",
+    *host.LIBRARIES,
     "allauth",
     "allauth.account",
     "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "allauth.socialaccount.providers.saml",
-    "checkpoints",
-    "runs",
-    "hitl",
+    *host.CORE,
     *(f"extensions.{name}" for name in WAYSTATION_EXTENSIONS),
 ]
 MIDDLEWARE = [
-    "hitl.http.compression.middleware",
-    "hitl.http.tracing.middleware",
-    "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "hitl.host.policy.ContentPolicy",
-    "hitl.views.probes.middleware",
-    "hitl.http.languages.middleware",
-    "project.admin_policy.middleware",
-    "hitl.host.unavailable.Unavailable",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "allauth.account.middleware.AccountMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "hitl.http.authentication.middleware",
-    "hitl.http.incoming.middleware",
-    "hitl.http.throttles.middleware",
-    "hitl.http.idempotency.middleware",
-    "axes.middleware.AxesMiddleware",
+    # of all pages, not of our own alone
+    "hitl.host.policy.ContentPolicy" if name == "hitl.host.policy.OwnPages" else name
+    for name in host.merged(
+        [
+            "hitl.http.languages.middleware",
+            "project.admin_policy.middleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "allauth.account.middleware.AccountMiddleware",
+        ]
+    )
 ]
+"""Each of ours alone behind the one of `host.MIDDLEWARE` before it."""
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
 TEMPLATES = [host.TEMPLATES]

@@ -24,12 +24,14 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
+from hypothesis.configuration import set_hypothesis_home_dir
 from rest_framework.test import APIClient
 
 from checkpoints import store
 from checkpoints.database import clock, older_database
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import redaction
+from checkpoints.store.prepared_queries import Prepared
 from hitl.host.broker import MemoryChannel
 from hitl.models import ApiToken
 from runs import services as runs
@@ -57,6 +59,8 @@ hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("untimed")
+# it reads every module of the product for words and numbers to try, and keeps what it found
+set_hypothesis_home_dir(Path(__file__).parent / ".artifacts" / "hypothesis")
 
 
 LONG = {
@@ -316,14 +320,11 @@ def fresh_tables(request: pytest.FixtureRequest) -> None:
     """A file of tests begins with tables that hold few dead rows: reading those would take more and
     more time.
     """
-    uses = sum(
-        uses_database(item) for item in request.node.session.items if item.path == request.path
-    )
-    if not uses or connection.vendor != "postgresql":
-        return
-    request.getfixturevalue("django_db_setup")
-    with request.getfixturevalue("django_db_blocker").unblock():
-        cleaning.truncate_now_and_then(connection, uses)
+    items = (item for item in request.node.session.items if item.path == request.path)
+    if connection.vendor == "postgresql" and any(map(uses_database, items)):
+        request.getfixturevalue("django_db_setup")
+        with request.getfixturevalue("django_db_blocker").unblock():
+            cleaning.empty(["default"])
 
 
 @pytest.fixture
@@ -386,8 +387,12 @@ def make_order(templates: None, ana: User, team: Group) -> Callable[..., WorkOrd
     return make
 
 
+_shown = Prepared(lambda key: WorkOrder.objects.shown().filter(pk=key), uuid.UUID)
+
+
 def fresh(order: WorkOrder) -> WorkOrder:
-    return WorkOrder.objects.shown().get(pk=order.pk)
+    [found] = _shown.get(order.pk)
+    return found
 
 
 def drive(order: WorkOrder) -> WorkOrder:

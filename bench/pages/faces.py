@@ -40,7 +40,7 @@ def measure() -> Iterator[dict[str, Any]]:
 
 def costs_over(number: int) -> dict[str, tuple[Cost, Cost]]:
     """Face → what it costs with so many open questions, and its bar."""
-    cleaning.truncate(connection)
+    cleaning.empty(["default"])
     workload.load()
     User.objects.create_user("bench")
     pages.generate(threads=number, each=7, orders=number * 5 // 6)

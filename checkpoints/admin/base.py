@@ -124,6 +124,7 @@ class ReadOnlyAdmin(IdSearch):
     """Fields that no list needs; a page of one row reads them on its own."""
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     sortable_by = ()
+    change_list_template = "admin/keyset_list.html"
     show_full_result_count = False
     list_per_page = 25
     list_max_show_all = 25

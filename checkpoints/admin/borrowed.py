@@ -12,7 +12,6 @@ TEXTS = (
     gettext_noop("Select action"),
     gettext_noop("Select action to run"),
     gettext_noop("Select all rows"),
-    gettext_noop("Select record"),
     gettext_noop("Select value"),
     gettext_noop("Enabled"),
     gettext_noop("Disabled"),

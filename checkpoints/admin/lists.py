@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django.contrib import admin
@@ -16,9 +17,11 @@ from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext, gettext_lazy
+from unfold.templatetags.unfold_list import UnfoldResultList, result_headers
 from unfold.views import ChangeList
 
 from checkpoints import ids
+from checkpoints.admin import cells
 from checkpoints.database import clock
 from checkpoints.models import CheckpointStatus
 from checkpoints.text.states import WORDS
@@ -85,6 +88,15 @@ class KeysetChangeList(ChangeList):
             isinstance(spec, FilterField) for spec in self.filter_specs
         )
         self.paginator = OnePage(page, self.list_per_page)
+
+    @cached_property
+    def headings(self) -> list[dict[str, Any]]:
+        return list(result_headers(self))  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def rows(self) -> list[UnfoldResultList]:
+        """What templates/admin/keyset_list.html shows."""
+        return cells.rows(self, self.headings)
 
     def read(self, rows: QuerySet[Any]) -> list[Any]:
         """One row more than a page has, newest first."""

@@ -80,6 +80,16 @@ class PreparedValues:
         return self._made
 
 
+class PreparedCount(PreparedValues):
+    """As `PreparedValues`, of how many rows the query has: `.get(key)` gives `[[12]]`."""
+
+    def _make(self) -> _ValuesQuery:
+        made = super()._make()
+        made.sql = f"SELECT COUNT(*) FROM ({made.sql}) AS found"  # noqa: S608  # Django's own SQL
+        made.converters = {}
+        return made
+
+
 class PreparedUpdate:
     """`PreparedUpdate(lambda key, at: (Pause.objects.filter(pk=key), {"closed_at": at}), UUID,
     datetime)` changes the rows of a key with `.run(key, at)`; it gives how many.
@@ -145,10 +155,12 @@ class _ValuesQuery(_Statement):
             f"a value of its own, such as the time of now, would stay as it is: {self.sql}"
         )
         self._compiler = compiler
-        self._converters = compiler.get_converters([column for column, _, _ in compiler.select])
+        self.converters: dict[int, Any] = compiler.get_converters(
+            [column for column, _, _ in compiler.select]
+        )
 
     def converted(self, rows: list[Any]) -> list[list[Any]]:
-        return list(self._compiler.apply_converters(rows, self._converters))
+        return list(self._compiler.apply_converters(rows, self.converters))
 
 
 class _RowsQuery(_ValuesQuery):

@@ -78,6 +78,9 @@ class Asked:
     since: dt.datetime | None = None
     until: dt.datetime | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.query)
+
     def __getitem__(self, name: str) -> str:
         return self.given.get(name, "")
 

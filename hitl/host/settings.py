@@ -22,7 +22,7 @@ from runs.defaults import (
     WAYSTATION_SWEEP_SECONDS,
 )
 
-APPS = [
+LIBRARIES = [
     "django.contrib.humanize",
     "channels",
     "rest_framework",
@@ -30,10 +30,9 @@ APPS = [
     "drf_spectacular_sidecar",
     "csp",
     "axes",
-    "checkpoints",
-    "runs",
-    "hitl",
 ]
+CORE = ["checkpoints", "runs", "hitl"]
+APPS = [*LIBRARIES, *CORE]
 """Behind Django's own, in this order; extensions stand behind them."""
 MIDDLEWARE = [
     "hitl.http.compression.middleware",

@@ -34,9 +34,9 @@ def waiting_of(request: HttpRequest) -> PauseQuerySet:
 
 
 def waiting_count(request: HttpRequest) -> int:
-    """How many that are, as `changes.count`; counted once for each request."""
+    """How many that are, as `changes.count_inbox`; counted once for each request."""
     if not hasattr(request, "_waiting_count"):
-        request._waiting_count = changes.count(waiting_of(request))  # type: ignore[attr-defined]
+        request._waiting_count = changes.count_inbox(person(request))  # type: ignore[attr-defined]
     return int(request._waiting_count)  # type: ignore[attr-defined]
 
 

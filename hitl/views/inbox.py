@@ -6,9 +6,11 @@ import datetime as dt
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Exists
+from django.db.models import Exists, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import redirect, render
@@ -21,12 +23,13 @@ from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from hitl.decisions.deadlines import changes
-from hitl.decisions.deadlines.changes import MOST_COUNTED, SOONEST
+from hitl.decisions.deadlines.changes import MOST_COUNTED, SOONEST, PreparedInbox
 from hitl.decisions.reviewers import whose
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.find import answers, marks
-from hitl.find.lists import KINDS
-from hitl.find.questions import ASKED, INBOX, WHOSE_QUESTIONS, inbox_of
+from hitl.find.asking import SORT, WORDS, Asked
+from hitl.find.lists import KINDS, Asker
+from hitl.find.questions import ASKED, INBOX, WHOSE_QUESTIONS, inbox_of, of_questions
 from hitl.live.inbox_feed import SHOWN
 from hitl.models import SavedView, Snooze
 from hitl.rendering import paging
@@ -212,7 +215,7 @@ def _rows(
         KINDS,
         several=several,
         waits_for=_waits_for(rows, user) if listing.asked["whose"] == ASKED else None,
-        token=get_token(request),
+        token=lambda: get_token(request),
         back=_back(listing),
         found=marks.find(listing.asked.words, shown, marks.of_questions()),
     )
@@ -255,7 +258,39 @@ def rows(request: HttpRequest) -> HttpResponse:
         said = gettext("Ask for up to %(most)s questions at once.") % {"most": SHOWN}
         return HttpResponse(said, status=422, content_type="text/plain")
     listing = Listing(request, INBOX)
-    mine = listing.among(inbox_of(person(request), listing.asked, waiting_of(request)))
-    wanted = list(mine.filter(pk__in=keys).values_list("pk", flat=True))
-    told = _rows(request, listing, reading.waiting(wanted), several=True)
+    found = _fitting(request, listing, keys) if keys and listing.refused is None else []
+    told = _rows(request, listing, found, several=True)
     return HttpResponse(format_html("<ul>{}</ul>", told), status=listing.status)
+
+
+def _fitting(
+    request: HttpRequest, listing: Listing, keys: Sequence[uuid.UUID]
+) -> Sequence[Waiting]:
+    """Those of some questions that are in the inbox and fit its filters."""
+    size = 1 if len(keys) == 1 else SHOWN
+    if UNTIMED.issuperset(listing.asked.given):
+        # the same key again finds no row more
+        same = [keys[-1]] * (size - len(keys))
+        found = _prepared(listing.asked, size).get(listing.asker.user, *keys, *same)
+        if found is not None:
+            return list(reading.read_waiting(found))
+    mine = listing.among(inbox_of(person(request), listing.asked, waiting_of(request)))
+    return reading.waiting(list(mine.filter(pk__in=keys).values_list("pk", flat=True)))
+
+
+UNTIMED = frozenset({*of_questions(), WORDS, SORT})
+"""What an inbox may be asked that says no time."""
+NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
+"""What is asked instead of the time: where a filter counts from it, that fails."""
+
+
+@lru_cache(maxsize=100)
+def _prepared(asked: Asked, size: int) -> PreparedInbox:
+    """The rows of so many questions, where they fit: an open page asks for what changed in it."""
+
+    def build(waiting: PauseQuerySet, user: User, *keys: uuid.UUID) -> QuerySet[Any, Any]:
+        asker = Asker(user, NEVER)
+        rows = INBOX.among(waiting, asked, asker).filter(pk__in=keys)
+        return rows.values_list(*reading.OPEN_ROW)
+
+    return PreparedInbox(build, *[uuid.UUID] * size)

@@ -4,7 +4,6 @@ database.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from django.core.management.color import no_style
@@ -17,15 +16,25 @@ from runs.definitions import shipped
 from runs.models import StepTemplate, Template
 from tests.worlds import steps
 
-_emptied = itertools.count(1)
 KEPT = {"django_content_type", "auth_permission", "django_migrations", "checkpoints_guard"}
 """Tables that migrations fill and no test changes; and the one that opens the ledger's doors, which
 is empty at every commit.
 """
+LARGE = 250_000
+"""Bytes of a table that is truncated with all that refer to it, not only emptied."""
+WRITTEN_ARE_EMPTIED = f"""
+DO $$ DECLARE one record; BEGIN
+    SET LOCAL session_replication_role = replica;  -- without triggers, in any order
+    FOR one IN
+        SELECT oid::regclass AS name, pg_relation_size(oid) AS size FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+            AND pg_relation_size(oid) > 0 AND relname NOT IN {tuple(sorted(KEPT))}
+    LOOP
+        IF one.size > {LARGE} THEN EXECUTE format('TRUNCATE %s CASCADE', one.name);
+        ELSE EXECUTE format('DELETE FROM %s', one.name); END IF;
+    END LOOP;
+END $$"""
 
-MANY = 60
-_since: int | None = None
-"""How many tests used the tables since they were last truncated."""
 MADE_AT = "'when it is written'"
 _written: list[str] = []
 """What a first load wrote in this process, with a hundred and eighty statements, as two that write
@@ -81,43 +90,20 @@ def empty(aliases: Any) -> None:
     """Delete all rows but those of migrations.
 
     Django's flush truncates each table, which makes its files anew, and then writes content types
-    and permissions again: ten times as long. What deletes leave behind goes with every fiftieth
-    `truncate`.
+    and permissions again: many times as long. On PostgreSQL a table that was never written has an
+    empty file; dead rows, which tests that roll back leave too, go with their table once it is
+    large.
     """
     for alias in aliases:
         connection: Any = connections[alias]
-        tables = [table for table in connection.introspection.table_names() if table not in KEPT]
-        if connection.vendor == "sqlite":  # its triggers empty the index of words
-            tables = [table for table in tables if not table.startswith(fulltext.TABLE)]
-        if connection.vendor == "postgresql" and next(_emptied) % 50 == 0:
-            truncate(connection)
-        elif connection.vendor == "postgresql":
-            deletes = "; ".join(f'DELETE FROM "{table}"' for table in tables)
+        if connection.vendor == "postgresql":
             with transaction.atomic(using=alias), connection.cursor() as cursor:
-                # without triggers, in any order
-                cursor.execute(f"SET LOCAL session_replication_role = replica; {deletes}")
+                cursor.execute(WRITTEN_ARE_EMPTIED)
         else:
+            tables = [
+                table
+                for table in connection.introspection.table_names()
+                # its triggers empty the index of words
+                if table not in KEPT and not table.startswith(fulltext.TABLE)
+            ]
             connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), tables))
-
-
-def truncate_now_and_then(connection: Any, tests: int) -> None:
-    """Truncate where many tests have left dead rows, or as many are to come.
-
-    It takes as long as three tests do.
-    """
-    global _since
-    if _since is None or _since > MANY or tests > MANY:
-        truncate(connection)
-        _since = 0
-    _since += tests
-
-
-def truncate(connection: Any) -> None:
-    """Empty PostgreSQL's tables down to their files, which tests that roll back fill with dead rows
-    too.
-    """
-    tables = ", ".join(
-        f'"{table}"' for table in connection.introspection.table_names() if table not in KEPT
-    )
-    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL session_replication_role = replica; TRUNCATE {tables}")

@@ -38,8 +38,6 @@ LONG = {
     "extensions/langgraph/saver/saver.py": 600,
     # encoding and decoding must be read together
     "checkpoints/state/codec.py": 650,
-    # what Django and its libraries are told, in one place
-    "project/settings.py": 550,
     # which schemas are taken, and what fits one
     "runs/workflows/schemas.py": 650,
     # made of the OpenAPI document by client/generate.py

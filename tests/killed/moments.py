@@ -22,7 +22,6 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.db.backends.signals import connection_created
-from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import store
@@ -321,24 +320,28 @@ def work_off() -> None:
                 pass
 
 
-_at_work_or_waiting = Prepared(
-    lambda: Run.objects.filter(
-        Q(status__in=[RUNNING, PENDING]) | Q(gather_due_at__isnull=False)
-    ).only("status")
+_at_work = Prepared(lambda: Run.objects.filter(status=RUNNING).only("pk"))
+_due = Prepared(
+    lambda now, patience: (
+        Run.objects.overdue(before=patience) | Run.objects.gathers_due(now=now)
+    ).only("due_at", "epoch"),
+    dt.datetime,
+    dt.datetime,
 )
 
 
 def _due_in_order() -> list[uuid.UUID]:
-    """Lost runs first, then the longest due: which of a family goes first is no part of a story,
-    and must not depend on who died.
+    """What a sweep would name (tests/runs/accidents/test_recovery.py). Lost runs first, then the
+    longest due: which of a family goes first is no part of a story, and must not depend on who
+    died.
     """
-    live = _at_work_or_waiting.get()
-    if not live:  # nothing that a sweep could find
-        return []
-    lost = {run.pk for run in live if run.status == RUNNING}
-    due = [run_id for run_id, _ in lost_runs.due_again(now=timezone.now(), patience=-LONG_AGO)]
-    since = dict(Run.objects.filter(pk__in=due).values_list("pk", "due_at"))
-    return sorted(due, key=lambda run_id: (run_id not in lost, since[run_id]))
+    now = timezone.now()
+    lost = {run.pk for run in _at_work.get()}
+    if lost:
+        lost_runs.take_back(now=now)
+    due = _due.get(now, now + LONG_AGO)
+    due.sort(key=lambda run: (run.pk not in lost, run.due_at, run.epoch == 0, run.pk))
+    return [run.pk for run in due]
 
 
 def latest_run(order_id: uuid.UUID) -> Run:

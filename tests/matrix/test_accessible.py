@@ -1,8 +1,8 @@
 """Every page that there is, of the product and of the admin, in a browser: axe finds nothing, and
 nothing is wider than the window; in English, light, on a desk, and in German, dark, on a phone.
 
-The pages are answered to the tests' own client and shown to Chromium, which asks nobody: a page is
-what the server sent, with its style sheets and scripts.
+The pages are answered to the tests' own client and shown to Chromium by a server that knows nothing
+else: a page is what the product sent, with its style sheets and scripts, which the browser keeps.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from django.contrib.staticfiles import finders
 from django.utils import timezone
-from playwright.sync_api import Page, Route, ViewportSize
+from playwright.sync_api import Page, ViewportSize
 
 from runs.models import Run
 from runs.states import RUNNING
@@ -34,7 +36,6 @@ pytestmark = pytest.mark.django_db
 AXE = (
     Path(__file__).resolve().parents[2] / ".venv" / "node" / "node_modules" / "axe-core/axe.min.js"
 )
-HOST = "http://pages.example"
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN = """async (tags) => (await axe.run(document, {
   runOnly: tags, resultTypes: ["violations"], iframes: false, preload: false,
@@ -74,6 +75,7 @@ SKIPS = """() => {
 KEYS = """() => [...document.querySelectorAll("button:has(kbd), a:has(kbd)")]
   .filter((one) => !one.disabled && !one.hasAttribute("aria-keyshortcuts"))
   .map((one) => `${one.textContent.trim()} names its key to nobody who listens`)"""
+HTML = "text/html; charset=utf-8"
 OURS = (BOXES, SKIPS, KEYS)
 """What is to hold on each page of the product beside axe's rules."""
 ALL = os.environ.get("AXE") == "all"
@@ -199,39 +201,32 @@ OF_SWAGGER = {"heading-order", "nested-interactive", "region", "select-name", "t
 """Of the API's reference: how Swagger UI builds its rows, which no style sheet mends."""
 
 
-class Viewer:
-    """A browser that is given pages instead of asking for them."""
+class Viewer(ThreadingHTTPServer):
+    """A browser's page, and the server that gives it what is shown."""
 
     def __init__(self, page: Page, asked: dict[str, bytes], language: str) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
         self.page, self.asked, self.language = page, asked, language
         self.shown = Shown("", "", {})
-        self.axe = AXE.read_text()
-        page.route("**/*", self._answer)
+        Thread(target=self.serve_forever, daemon=True).start()
 
-    def _answer(self, route: Route) -> None:
-        url = route.request.url.removeprefix(HOST)
+    def answer(self, url: str, *, leads: bool) -> tuple[str, bytes] | None:
+        """The kind and the words of what is at this address; `leads`: the browser goes there."""
         path = url.split("?")[0]
-        known = next((one for one in ASKED if url.startswith(one)), "")
-        if known:
-            route.fulfill(content_type=ASKED[known], body=self.asked[known])
-        elif route.request.is_navigation_request():
-            route.fulfill(content_type="text/html; charset=utf-8", body=self.body)
-        elif url in self.shown.then:
-            body = self.shown.then[url]
-            route.fulfill(content_type="text/html; charset=utf-8", body=body)
-        elif path.startswith("/static/") and (file := finders.find(path.removeprefix("/static/"))):
-            kind = mimetypes.guess_type(path)[0] or "text/plain"
-            route.fulfill(path=str(file), content_type=kind)
-        else:
-            route.abort()
-
-    @property
-    def body(self) -> bytes:
-        return self.shown.bodies.get(self.language) or self.shown.bodies["en"]
+        if leads:
+            return HTML, self.shown.bodies.get(self.language) or self.shown.bodies["en"]
+        if url in self.shown.then:
+            return HTML, self.shown.then[url]
+        if known := next((one for one in ASKED if url.startswith(one)), ""):
+            return ASKED[known], self.asked[known]
+        static = path.startswith("/static/") and finders.find(path.removeprefix("/static/"))
+        if not (found := AXE if path == "/axe.js" else static):
+            return None
+        return mimetypes.guess_type(path)[0] or "text/plain", Path(found).read_bytes()
 
     def open(self, shown: Shown) -> None:
         self.shown = shown
-        self.page.goto(HOST + shown.path, wait_until="load")
+        self.page.goto(f"http://127.0.0.1:{self.server_port}{shown.path}", wait_until="load")
         if shown.path == "/api/reference/":  # made when its document is there
             self.page.locator(".opblock").first.wait_for(timeout=60_000)
         if shown.opens and self.language == "en":
@@ -240,7 +235,7 @@ class Viewer:
 
     def violations(self) -> list[str]:
         self.page.evaluate(UNFOLD)
-        self.page.evaluate(self.axe)
+        self.page.add_script_tag(url="/axe.js")
         found: list[str] = self.page.evaluate(RUN, WCAG)
         meant = OF_SWAGGER if self.shown.path == "/api/reference/" else set()
         own = [] if meant or self.shown.path.startswith("/admin/") else OURS
@@ -248,6 +243,25 @@ class Viewer:
             *(words for words in found if words.split(":")[0] not in meant),
             *(words for rule in own for words in self.page.evaluate(rule)),
         ]
+
+
+class Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Viewer
+
+    def do_GET(self) -> None:
+        leads = self.headers["Sec-Fetch-Mode"] == "navigate"
+        answer = self.server.answer(self.path, leads=leads)
+        kind, body = answer or ("text/plain", b"")
+        self.send_response(200 if answer else 404)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store" if kind == HTML else "max-age=3600")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
 
 
 @pytest.fixture
@@ -277,9 +291,11 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     for shown in pages:
         viewer.open(shown)
         wrong += [f"{shown.name}: {words}" for words in viewer.violations()]
-        for size in (SIZE[width], *([LARGER] if width > LARGER["width"] else [])):
-            viewer.page.set_viewport_size(size)
+        for size in (SIZE[width], *([LARGER, SIZE[width]] if width > LARGER["width"] else [])):
+            if size != viewer.page.viewport_size:
+                viewer.page.set_viewport_size(size)
             if wide := viewer.page.evaluate(TOO_WIDE):
                 wrong.append(f"{shown.name}: {wide}")
-        viewer.page.set_viewport_size(SIZE[width])
+    viewer.shutdown()
+    viewer.server_close()
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)

@@ -28,13 +28,60 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "program.py"
 
 
-def begin(path: Path, *words: str, into: Path) -> warm.Process:
+GIVEN = {"GIVEN": "here", **warm.OWN}
+TELLS_ITS_PRODUCT = """
+import os, re, sys
+import project
+import django
+django.setup()
+from django.apps import apps
+from django.conf import settings
+from django.contrib import admin
+from django.db import connection
+from django.urls import get_resolver
+from runs.workflows.registry import known
+print(sys.argv[1:], oct(os.umask(0)), connection.settings_dict, sorted(known()))
+print([(each.label, sorted(map(str, each.get_models()))) for each in apps.get_app_configs()])
+for name in sorted(filter(str.isupper, dir(settings))):
+    print(name, re.sub(" at 0x[0-9a-f]+", "", repr(getattr(settings, name))))
+def look(resolver, before=""):
+    for each in resolver.url_patterns:
+        route = before + str(each.pattern)
+        look(each, route) if hasattr(each, "url_patterns") else print(route, each.name)
+look(get_resolver())
+admin.autodiscover()
+print([(str(model), type(page).__name__) for model, page in admin.site._registry.items()])
+"""
+
+
+def begin(
+    path: Path,
+    *words: str,
+    into: Path,
+    environment: dict[str, str] = GIVEN,
+    of_product: bool = False,
+) -> warm.Process:
     with open(into, "wb") as output, open(into.with_suffix(".err"), "wb") as errors:
         return warm.start(
             [str(path), *words],
-            environment={"GIVEN": "here", **warm.OWN},
+            environment=environment,
             output=output.fileno(),
             errors=errors.fileno(),
+            umask=0o27,
+            of_product=of_product,
+        )
+
+
+def begin_cold(path: Path, *words: str, into: Path, environment: dict[str, str] = GIVEN) -> None:
+    with open(into, "wb") as output:
+        subprocess.run(
+            [sys.executable, path, *words],
+            cwd=warm.ROOT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
             umask=0o27,
         )
 
@@ -42,19 +89,38 @@ def begin(path: Path, *words: str, into: Path) -> warm.Process:
 def test_a_program_sees_and_says_what_it_would_from_a_cold_start(program, tmp_path):
     process = begin(program, "3", "more", into=tmp_path / "warm")
     assert process.wait(60) == 3 == process.poll()
-    with open(tmp_path / "cold", "wb") as output:
-        subprocess.run(
-            [sys.executable, program, "3", "more"],
-            cwd=warm.ROOT,
-            env={"GIVEN": "here", **warm.OWN},
-            stdout=output,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            umask=0o27,
-        )
+    begin_cold(program, "3", "more", into=tmp_path / "cold")
     assert (tmp_path / "warm").read_text() == (tmp_path / "cold").read_text()
     assert (tmp_path / "warm.err").read_text() == "trouble\n"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"DJANGO_SETTINGS_MODULE": "tests.servers.slow_settings", "WAYSTATION_LEASE_SECONDS": "7"},
+        {"WAYSTATION_EXTENSIONS": ""},
+        {"WAYSTATION_MCP_TOOLS": "", "REDIS_URL": "redis://127.0.0.1:1/2"},
+    ],
+)
+def test_a_program_of_the_product_is_set_up_as_from_a_cold_start(tmp_path, told):
+    """Also one whose settings leave out what has been read ahead: it starts again."""
+    (tmp_path / "program.py").write_text(TELLS_ITS_PRODUCT)
+    environment = {
+        **GIVEN,
+        "PYTHONPATH": str(warm.ROOT),
+        "WAYSTATION_DATA": str(tmp_path / "data"),
+        **told,
+    }
+    begin_cold(tmp_path / "program.py", into=tmp_path / "cold", environment=environment)
+    process = begin(
+        tmp_path / "program.py",
+        into=tmp_path / "warm",
+        environment=environment,
+        of_product=True,
+    )
+    assert process.wait(60) == 0, (tmp_path / "warm.err").read_text()
+    assert (tmp_path / "warm").read_text() == (tmp_path / "cold").read_text()
+    assert len((tmp_path / "cold").read_text().splitlines()) > 400
 
 
 def test_it_is_killed_and_waited_for_as_a_child(tmp_path):

@@ -1,9 +1,10 @@
 """Processes that begin where Python and the libraries are loaded: reading those is most of what a
 start costs, and the suite starts hundreds.
 
-A process has loaded them and waits. A program is a fork of it, which then reads its environment,
-Django's settings and all of the product as every other start does. Where Python or a library is
-told something else when it is loaded, a program starts cold.
+A process has loaded them and waits, another one has read the product, too (`product`). A program is
+a fork, which then reads its environment, Django's settings and what else is its own as every other
+start does. Where Python or a library is told something else when it is loaded, a program starts
+cold.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -134,18 +135,20 @@ def start(
     output: int,
     errors: int,
     umask: int,
+    of_product: bool = False,
 ) -> Process:
     """Begin `python <arguments>` in the repository's folder, in a session of its own; what it
-    prints goes to these files.
+    prints goes to these files. `of_product`: it is Django with the product's settings or more.
     """
     ending, told = os.pipe()
     wish = json.dumps([[*arguments], {**environment}, umask]).encode()
     try:
         with open(os.devnull, "rb") as nothing, _asks:
             files = [nothing.fileno(), output, errors, told]
-            socket.send_fds(_waiting(), [len(wish).to_bytes(8)], files)
-            _waiting().sendall(wish)
-            pid = int.from_bytes(_waiting().recv(8))
+            waiting = _waiting("product" if of_product else "libraries")
+            socket.send_fds(waiting, [len(wish).to_bytes(8)], files)
+            waiting.sendall(wish)
+            pid = int.from_bytes(waiting.recv(8))
     finally:
         os.close(told)
     return Process(arguments, pid, ending)
@@ -161,12 +164,12 @@ def _read_first(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def _waiting() -> socket.socket:
+def _waiting(loaded: str) -> socket.socket:
     """To the process that waits for programs to begin; it ends with this one."""
     mine, its = socket.socketpair()
     with its:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.programs.warm", str(its.fileno())],
+            [sys.executable, "-m", "tests.programs.warm", str(its.fileno()), loaded],
             cwd=ROOT,
             env={**os.environ, **OWN},
             pass_fds=[its.fileno()],
@@ -181,12 +184,17 @@ def _waiting() -> socket.socket:
     return mine
 
 
-def main(asked: socket.socket) -> list[str]:
+def main(asked: socket.socket, loaded: str) -> list[str]:
     """Begin what is asked for. Gives a program's arguments in each that begins, and does not
     come back else.
     """
     for name in LOADED:
         importlib.import_module(name)
+    begin_anew = None
+    if loaded == "product":
+        from tests.programs import product
+
+        begin_anew = partial(product.begin_anew, *product.read())
     gc.freeze()  # what is loaded stays, and is not copied by looking for garbage
     running: dict[int, tuple[int, int]] = {}
     while True:
@@ -207,16 +215,18 @@ def main(asked: socket.socket) -> list[str]:
                 asked.close()
                 for number in [told, *running, *(told for _, told in running.values())]:
                     os.close(number)
-                return _begun(standard, *json.loads(wish))
+                arguments, environment, umask = json.loads(wish)
+                _begun(standard, environment, umask)
+                if begin_anew is not None:
+                    begin_anew([sys.executable, *arguments], environment)
+                return arguments
             for number in standard:
                 os.close(number)
             running[os.pidfd_open(pid)] = pid, told
             asked.sendall(pid.to_bytes(8))
 
 
-def _begun(
-    files: list[int], arguments: list[str], environment: dict[str, str], umask: int
-) -> list[str]:
+def _begun(files: list[int], environment: dict[str, str], umask: int) -> None:
     os.setsid()
     os.umask(umask)
     for number, file in enumerate(files):
@@ -225,7 +235,6 @@ def _begun(
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    return arguments
 
 
 def run(kind: str, *arguments: str) -> None:
@@ -239,4 +248,4 @@ def run(kind: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    run(*main(socket.socket(fileno=int(sys.argv[1]))))
+    run(*main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2]))

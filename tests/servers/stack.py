@@ -136,6 +136,7 @@ class Stack:
                 output=output.fileno(),
                 errors=errors.fileno(),
                 umask=UMASK,
+                of_product=True,
             )
         return subprocess.Popen(
             [*under, sys.executable, *arguments],

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Cookie, Page
@@ -140,11 +140,11 @@ def logins() -> Logins:
 
 def log_in(page: Page, user: str, path: str) -> None:
     """Through the form, which leads on to the path."""
-    page.goto(f"/login?next={path}")
+    page.goto(f"/login?next={quote(path)}")
     page.get_by_label("Username").fill(user)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
-    page.wait_for_url(f"**{path}")
+    page.wait_for_url(lambda url: "/login?" not in url and url.endswith(path))
 
 
 @pytest.fixture

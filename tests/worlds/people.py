@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 
 def person(name: str, **fields: Any) -> User:
     """Somebody with an account, and a password such as `ana's long password`."""
-    user, _ = User.objects.get_or_create(username=name)
+    user = User.objects.filter(username=name).first() or User(username=name)
     for field, value in fields.items():
         setattr(user, field, value)
     user.set_password(f"{name}'s long password")

@@ -6,20 +6,26 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext
 
 from checkpoints.database import clock
-from checkpoints.database.people import User
+from checkpoints.database.people import NAME, User
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
+from checkpoints.store.prepared_queries import PreparedCount, PreparedValues, Value
 from checkpoints.text import dates
 from hitl.decisions import visibility
 from hitl.decisions.deadlines.reminding import unchanged
 from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.seats import Seat, seats_of
+from hitl.decisions.reviewers.waiting import may_be_asked, waiting_at
 from hitl.decisions.services import check_open
 from hitl.models import Snooze
 from hitl.rendering import paging
@@ -78,13 +84,79 @@ def inbox(user: User) -> PauseQuerySet:
     """What waits for a person and is not hidden: the one query behind the inbox, its badge and its
     socket.
     """
-    hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=clock.now())
-    return policy.waiting_for(user).filter(~Exists(hidden))
+    return _not_hidden(policy.waiting_for(user), user, clock.now())
+
+
+def _not_hidden(waiting: PauseQuerySet, user: User, now: dt.datetime) -> PauseQuerySet:
+    hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=now)
+    return waiting.filter(~Exists(hidden))
+
+
+class PreparedInbox:
+    """What is often asked of somebody's inbox: `inbox` and its SQL are made once for all people of
+    as many teams.
+
+    Args:
+        build: makes a query of `values_list` of an inbox, its person and the values. It is to be
+            the same one whoever that is and whatever they are, and to ask for no time.
+    """
+
+    def __init__(
+        self,
+        build: Callable[..., QuerySet[Any, Any]],
+        *kinds: type[Value],
+        made: type[PreparedValues] = PreparedValues,
+    ) -> None:
+        self._build, self._kinds, self._made = build, kinds, made
+        self._known: dict[tuple[bool, bool, int], PreparedValues] = {}
+
+    def get(self, user: User, *values: Value) -> list[list[Any]] | None:
+        """The rows; None where the person stands in for others, or is none who may be asked: then
+        the query is another one each time.
+        """
+        now = clock.now()
+        seats = seats_of(user, now=now) if may_be_asked(user) else []
+        if len(seats) != 1:
+            return None
+        [own] = seats
+        form = (user.is_superuser, own.named, len(own.teams))
+        teams: Iterable[int] = () if user.is_superuser else own.teams
+        names = [user.get_username(), *own.groups] if own.named else []
+        given: list[int | str] = [user.pk, *teams, *names]
+        if form not in self._known:
+            kinds = [type(value) for value in given]
+            build = partial(self._of_inbox, *form)
+            self._known[form] = self._made(build, dt.datetime, *kinds, *self._kinds)
+        return self._known[form].get(now, *given, *values)
+
+    def _of_inbox(
+        self, is_superuser: bool, named: bool, size: int, now: dt.datetime, key: int, *given: Any
+    ) -> QuerySet[Any, Any]:
+        rest = iter(given)
+        teams = range(size) if is_superuser else [next(rest) for _ in range(size)]
+        user = User(pk=key, is_superuser=is_superuser)
+        names = [""] * size
+        if named:
+            setattr(user, NAME, next(rest))
+            names = [next(rest) for _ in range(size)]
+        own = Seat(user, dict(zip(teams, names, strict=True)), named, None)
+        return self._build(_not_hidden(waiting_at(user, [own]), user, now), user, *rest)
 
 
 def count(waiting: PauseQuerySet) -> int:
     """How many questions wait, up to MOST_COUNTED: that many says that or more."""
     return waiting.order_by().values("pk")[:MOST_COUNTED].count()
+
+
+_counted = PreparedInbox(
+    lambda waiting, _: waiting.order_by().values_list("pk")[:MOST_COUNTED], made=PreparedCount
+)
+
+
+def count_inbox(user: User) -> int:
+    """As `count` of somebody's inbox: every page asks."""
+    counted = _counted.get(user)
+    return count(inbox(user)) if counted is None else int(counted[0][0])
 
 
 def snoozed(user: User) -> QuerySet[Snooze]:

@@ -31,20 +31,20 @@ class DelegationRefused(FieldRefused):
     code = "delegation_refused"
 
 
+def active_to(key: int, *, now: dt.datetime) -> QuerySet[Delegation]:
+    """The delegations by which a person stands in for others at that time."""
+    return Delegation.objects.active(now=now).filter(to_user=key, from_user__service_account=None)
+
+
 _to = Prepared(
-    lambda now, key: (
-        Delegation.objects.active(now=now)
-        .filter(to_user=key, from_user__service_account=None)
-        .select_related("from_user")
-        .order_by("pk")
-    ),
+    lambda now, key: active_to(key, now=now).select_related("from_user").order_by("pk"),
     dt.datetime,
     int,
 )
 
 
 def to(user: User, *, now: dt.datetime) -> list[Delegation]:
-    """The delegations by which a person stands in for others at that time: every page asks."""
+    """Those of `active_to`, with whom they are of."""
     return _to.get(now, user.pk)
 
 

@@ -23,12 +23,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 
 from checkpoints.database import clock
@@ -43,13 +43,14 @@ from hitl.decisions.reviewers.refusals import Refused as Refused
 from hitl.decisions.reviewers.seats import Seat as Seat
 from hitl.decisions.reviewers.seats import seats_of as seats_of
 from hitl.decisions.reviewers.turns import Turn
+from hitl.decisions.reviewers.waiting import asked_of as asked_of
+from hitl.decisions.reviewers.waiting import waiting_for as waiting_for
 from hitl.models import Delegation, Vote, is_service
-from runs.models import Pause, PauseQuerySet
+from runs.models import Pause
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Actors
 from runs.workflows.sequence import CANCEL, REVISE
 
-Person = User | AbstractBaseUser | AnonymousUser
 Actor = User | Outsider
 """Who answers: by an account, or by a link that was sent outside
 (`hitl.decisions.reviewers.external_access`).
@@ -418,78 +419,3 @@ def _named_by(actors: Sequence[Actors]) -> Q:
     users = {name for actor in actors for name in actor.get("users", [])}
     groups = {name for actor in actors for name in actor.get("groups", [])}
     return called(*users) | Q(groups__name__in=groups)
-
-
-def waiting_for(user: Person) -> PauseQuerySet:
-    """The open questions that a person may let go on, the longest-waiting ones among them: the
-    inbox, its badge and every other count.
-
-    A question that somebody else has claimed stays in it: claims pass.
-    """
-    if not isinstance(user, User) or not user.is_active or is_service(user):
-        return Pause.objects.none()
-    parts = list(_parts(user))
-    if len(parts) == 1:
-        return parts[0]
-    keys = parts[0].values("pk").union(*(part.values("pk") for part in parts[1:]))
-    return Pause.objects.open().filter(pk__in=keys)
-
-
-def _parts(user: User) -> Iterator[PauseQuerySet]:
-    """By index scans each: the questions of one's threads, those whose rules name one, and the same
-    for whom one stands in for.
-    """
-    for seat in seats_of(user, now=clock.now()):
-        waiting = Pause.objects.open()
-        if seat.only is not None:
-            waiting = waiting.filter(pk=seat.only)
-        yield _able(waiting.filter(_open_to_all(), _part_in(seat)), user, seat.user)
-        if seat.named:
-            asked = waiting.naming(seat.user.get_username(), seat.groups, in_turn=True)
-            yield _able(asked, user, seat.user)
-
-
-def _open_to_all() -> Q:
-    return Q(panel=None) | Q(panel__open_to_all=True)
-
-
-def _part_in(seat: Seat) -> Q:
-    """Of the threads that somebody takes part in, as `Thread.objects.visible_to` has them.
-
-    Who stands in for a superuser does not see all that that one sees. The teams are read first:
-    from their keys PostgreSQL knows how many threads are theirs, and from a subquery it does not.
-    """
-    if seat.user.is_superuser and seat.since is None:
-        return Q()
-    if not seat.user.is_active and not seat.user.is_superuser:
-        return Q(pk__in=[])
-    return Q(run__thread__owner=seat.user.pk) | Q(run__thread__team__in=list(seat.teams))
-
-
-def _able(pauses: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
-    """Without what its rules forbid to approve, and what was voted on."""
-    both = [user.pk, seat.pk]
-    asked = Q(run__thread__owner__in=both) | Q(
-        run__started_by__in=both, run__started_by__isnull=False
-    )
-    voted = Vote.objects.filter(Q(voter=user.pk) | Q(seat=seat.pk), pause=OuterRef("pk"))
-    return pauses.filter(Q(panel=None) | ((Q(panel__self_approval=True) | ~asked) & ~Exists(voted)))
-
-
-def asked_of(user: User) -> PauseQuerySet:
-    """The questions, open or not, that a person was asked without taking part in their threads.
-
-    Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
-    open in that time, while it lasts.
-    """
-    condition = Q(pk__in=[])
-    for seat in seats_of(user, now=clock.now()):
-        theirs = Pause.objects.naming(seat.user.get_username(), seat.groups).values("pk")
-        if seat.since is None:
-            condition |= Q(pk__in=theirs if seat.named else [])
-            continue
-        in_time = Q(closed_at=None) | Q(closed_at__gte=seat.since)
-        if seat.only is not None:
-            in_time &= Q(pk=seat.only)
-        condition |= in_time & (Q(pk__in=theirs) | (_open_to_all() & _part_in(seat)))
-    return Pause.objects.filter(condition)

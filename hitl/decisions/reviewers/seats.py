@@ -36,14 +36,18 @@ class Seat:
 
 
 def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
-    """The person himself first, then whom he stands in for: two queries."""
+    """The person himself first, then whom he stands in for: one query, and two more where he does
+    so.
+    """
     return one_look.once(("seats", by.pk), lambda: _look_up(by, now))
 
 
 def _look_up(by: User, now: dt.datetime) -> list[Seat]:
-    given = delegations.to(by, now=now)
+    rows: list[Any] = [*_of_one.get(now, by.pk)]
+    given = delegations.to(by, now=now) if any(row.stands_in for row in rows) else []
     others = {delegation.from_user_id for delegation in given} - {by.pk}
-    rows: Iterable[Any] = _of_groups([by.pk, *others]) if others else _of_one.get(by.pk)
+    if others:
+        rows += _of_groups(others)
     teams: dict[int, dict[int, str]] = {by.pk: {}, **{key: {} for key in others}}
     named = set()
     for row in rows:
@@ -79,4 +83,9 @@ def _of_groups(people: Iterable[int]) -> QuerySet[User]:
     )
 
 
-_of_one = Prepared(lambda key: _of_groups([key]), int)
+def _standing_in(now: dt.datetime, key: int) -> QuerySet[User]:
+    """The same of one person, and whether they stand in for somebody."""
+    return _of_groups([key]).annotate(stands_in=Exists(delegations.active_to(key, now=now)))
+
+
+_of_one = Prepared(_standing_in, dt.datetime, int)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
 from html import escape
 from urllib.parse import urlencode
 
@@ -69,7 +69,7 @@ class QuestionRows:
         several: whether some may be chosen and answered together.
         waits_for: for each question whom it waits for, where somebody else must answer them all:
             nothing is answered here.
-        token: against forgery; without one the page puts it in.
+        token: makes one against forgery, where a row has a form; of "" the page puts it in.
         back: the query of the list that an answer leads back to; as with the token.
         found: the words that were searched for.
     """
@@ -81,7 +81,7 @@ class QuestionRows:
         *,
         several: bool = False,
         waits_for: Mapping[uuid.UUID, str] | None = None,
-        token: str = "",
+        token: Callable[[], str] = str,
         back: str = "",
         found: Found = NOTHING,
     ) -> None:
@@ -92,12 +92,19 @@ class QuestionRows:
         self._words = _words(get_language())
         self._moments = Moments()
         self._now = self._moments.now
-        self._answer = (
-            f'<input type="hidden" name="csrfmiddlewaretoken" value="{token}">'
-            f'<input type="hidden" name="back" value="{escape(back)}">'
-        )
+        self._token, self._back = token, back
         self._list = urlencode({"list": back}) if back else ""
-        self._tick = lucide("check", size=16, aria_hidden="true")
+
+    @cached_property
+    def _answer(self) -> str:
+        return (
+            f'<input type="hidden" name="csrfmiddlewaretoken" value="{self._token()}">'
+            f'<input type="hidden" name="back" value="{escape(self._back)}">'
+        )
+
+    @cached_property
+    def _tick(self) -> str:
+        return str(lucide("check", size=16, aria_hidden="true"))
 
     def html(self, row: Waiting) -> SafeString:
         pause, work, words = row.pause, row.work, self._words

@@ -115,19 +115,23 @@ class Past:
 
 def waiting(keys: Sequence[uuid.UUID]) -> list[Waiting]:
     """Questions, in the order of their keys; without those that are no more."""
+    found = {row.pause.pk: row for row in read_waiting(_waiting(keys))}
+    return [found[key] for key in keys if key in found]
+
+
+def read_waiting(rows: Iterable[Row]) -> Iterator[Waiting]:
+    """The questions that rows of `OPEN_ROW` tell of."""
     people: dict[int, User] = {}
-    found = {}
-    for row in _waiting(keys):
+    for row in rows:
         pause, at = _object(Pause, OF_OPEN, row, 0)
         work, at = _work(row, at, people)
         claimer, at = _person(row, at, people)
-        found[pause.pk] = Waiting(
+        yield Waiting(
             pause,
             work,
             claimer.pk if claimer else None,
             name_of(claimer) if claimer else "",
         )
-    return [found[key] for key in keys if key in found]
 
 
 def answers(keys: Sequence[uuid.UUID]) -> list[Past]:
@@ -274,11 +278,8 @@ def _of(path: str, names: Sequence[str]) -> list[str]:
     return [f"{path}__{name}" for name in names]
 
 
-_waiting = _ByKeys(
-    lambda keys: Pause.objects.filter(pk__in=keys).values_list(
-        *OF_OPEN, *_of("run", OF_WORK), *_of("claimed_by", PERSON)
-    )
-)
+OPEN_ROW = (*OF_OPEN, *_of("run", OF_WORK), *_of("claimed_by", PERSON))
+_waiting = _ByKeys(lambda keys: Pause.objects.filter(pk__in=keys).values_list(*OPEN_ROW))
 _lapses = _ByKeys(
     lambda keys: Pause.objects.filter(pk__in=keys).values_list(*OF_PAST, *_of("run", OF_WORK))
 )

@@ -25,7 +25,17 @@ from tests.checkpoints.backends.driven import Driven
 from tests.databases.whole import file_database as file_database
 
 
-class OnFiles(Hooks):
+class Warm(Hooks):
+    """Its processes begin warm; that they begin cold, as elsewhere, is tried in memory."""
+
+    def _start(self, thread: uuid.UUID, what: str, **more: Any) -> Any:
+        order = {"setting": self.setting(), "thread": thread.hex, "run": RUN.hex, "do": what}
+        inherited = {**os.environ}
+        inherited.pop("DJANGO_SETTINGS_MODULE", None)
+        return Driven(json.dumps({**order, **more}), {**inherited, **self.environment()})
+
+
+class OnFiles(Warm):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path / "kept"
@@ -55,7 +65,7 @@ class OnFiles(Hooks):
             yield
 
 
-class OnRedis(Hooks):
+class OnRedis(Warm):
     @pytest.fixture(autouse=True)
     def _server(self) -> None:
         self.url, self.prefix = os.environ["TEST_REDIS_URL"], f"contract-{uuid.uuid4()}"
@@ -107,7 +117,7 @@ class InMemory(Hooks):
             yield
 
 
-class InRows(Hooks):
+class InRows(Warm):
     """On PostgreSQL, and on SQLite with a database in a file, so that other processes reach it."""
 
     @pytest.fixture(autouse=True)
@@ -126,10 +136,6 @@ class InRows(Hooks):
             else server.replace("/postgres?", f"/{name}?")
         )
         return {"DJANGO_SETTINGS_MODULE": "tests.servers.small_settings", "DATABASE_URL": url}
-
-    def _start(self, thread: uuid.UUID, what: str, **more: Any) -> Any:
-        order = {"setting": self.setting(), "thread": thread.hex, "run": RUN.hex, "do": what}
-        return Driven(json.dumps({**order, **more}), {**os.environ, **self.environment()})
 
     def new_thread(self):
         owner, _ = User.objects.get_or_create(username="owner")

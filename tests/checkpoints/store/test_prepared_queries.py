@@ -21,7 +21,7 @@ from checkpoints.store.prepared_queries import Prepared, PreparedUpdate, Prepare
 from hitl.decisions import services
 from hitl.decisions.approvals import _named
 from hitl.decisions.reviewers.delegations import _to
-from hitl.decisions.reviewers.seats import _of_groups, _of_one
+from hitl.decisions.reviewers.seats import _of_one, _standing_in
 from hitl.decisions.services import Answer
 from hitl.decisions.visibility import (
     _on_card,
@@ -140,7 +140,7 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
             lambda: _to.get(now, ben.pk),
             Delegation.objects.active(now=now).filter(to_user=ben).select_related("from_user"),
         ),
-        (lambda: _of_one.get(ben.pk), _of_groups([ben.pk])),
+        (lambda: _of_one.get(now, ben.pk), _standing_in(now, ben.pk)),
         (
             lambda: _permissions.get(ben.pk),
             Permission.objects.filter(user=ben).select_related("content_type"),

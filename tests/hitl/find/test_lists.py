@@ -9,6 +9,7 @@ import re
 from urllib.parse import urljoin
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import OuterRef, Subquery
 from django.test.utils import CaptureQueriesContext
@@ -16,6 +17,7 @@ from django.utils import timezone
 
 from checkpoints.models import Thread
 from hitl.decisions import services
+from hitl.decisions.deadlines.changes import PreparedInbox
 from hitl.decisions.services import Answer
 from hitl.find import counts
 from hitl.models import Via
@@ -23,6 +25,8 @@ from runs.models import Pause, Repository, Run, WorkOrder
 from runs.states import RunStatus
 from tests.conftest import drive, fresh, pause_of
 from tests.hitl.views.lists.copied_rows import World
+from tests.worlds.ruled_order import browser
+from tests.worlds.ruled_order import ruled as ruled
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +90,53 @@ def test_orders_are_found_by_what_their_rows_say(world, page, api, ana, ben, tea
     newest = [row["id"] for row in api(ana).get(f"{API}/work-orders").json()["results"]]
     oldest = shown(page, "/work-orders/?sort=oldest", ORDER_LINK)
     assert newest == oldest[::-1] == sorted(orders, reverse=True)
+
+
+ASKS = [
+    *(
+        "",
+        "kind=approval&phase=awaiting_plan_approval&template=writing",
+        "person=me",
+        "team=editors",
+    ),
+    *("risk=high", "q=second", "due=week", "since=1h", "whose=own", "whose=team&sort=newest"),
+]
+
+
+@pytest.mark.both_databases
+def test_rows_are_the_same_by_sql_that_is_kept_whoever_asks_and_whenever(
+    make_order, ruled, ana, ben, team, page, monkeypatch
+):
+    """P3: what is kept of a query for the next who ask is nobody's own, and no moment's."""
+    orders = [make_order(title="The second"), make_order(by=ben), make_order(team=None)]
+    pauses = [*(pause_of(drive(order)) for order in orders), pause_of(ruled({"risk": "high"}))]
+    named = pause_of(ruled({"reviewers": {"users": ["ben"]}}))
+    mixed = pause_of(ruled({"reviewers": {"groups": [team.name], "users": ["ana"]}}))
+    keys = ",".join(pause.shown_id for pause in (*pauses, named, mixed))
+    clients = {"ana": page, "ben": browser(ben)}
+
+    def told() -> dict[tuple[str, str], set[str]]:
+        return {
+            (name, query): set(shown(client, f"/rows?ids={keys}&{query}", r'data-row="(\w+)"'))
+            for query in ASKS
+            for name, client in clients.items()
+        }
+
+    def agreed() -> dict[tuple[str, str], set[str]]:
+        kept = told()
+        with monkeypatch.context() as patched:
+            patched.setattr(PreparedInbox, "get", lambda *_: None)
+            assert kept == told()
+        return kept
+
+    found = agreed()
+    assert len(found["ana", ""]) == len(found["ben", ""]) == 5
+    assert found["ana", "person=me"] != found["ben", "person=me"] != set()
+    later = timezone.now() + 3 * HOUR
+    Pause.objects.filter(pk=pauses[0].pk).update(deadline_at=later, extendable_until=later)
+    ben.groups.clear()
+    User.objects.filter(pk=ana.pk).update(is_superuser=True)
+    assert pauses[0].shown_id in agreed()["ana", "due=week"] - found["ana", "due=week"]
 
 
 @pytest.mark.both_databases

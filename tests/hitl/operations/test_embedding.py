@@ -172,15 +172,6 @@ def test_a_projects_own_middlewares_keep_their_places():
     assert found[found.index("three.Third") - 1].endswith("CommonMiddleware")
 
 
-def test_the_shipped_project_has_what_others_get(settings):
-    """One order of the middlewares, with what is the shipped project's alone between them."""
-    ours = [name for name in settings.MIDDLEWARE if "hitl.host.policy" not in name]
-    alone = {"project.admin_policy.middleware", "allauth.account.middleware.AccountMiddleware"}
-    shared = [name for name in host.MIDDLEWARE if "hitl.host.policy" not in name]
-    assert [name for name in ours if name not in alone] == shared
-    assert [app for app in settings.INSTALLED_APPS if app in host.APPS] == host.APPS
-
-
 def test_settings_of_a_project_stay_and_the_rest_is_filled_in():
     class Given:
         WAYSTATION_CLAIM_SECONDS = 5

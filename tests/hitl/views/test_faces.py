@@ -18,22 +18,22 @@ pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 MARGIN = 1.1
 KNOWN = {
     "an empty request": (1_300, 0),
-    "inbox": (55_500, 8),
-    "a changed row of an inbox with filters": (12_900, 6),
-    "order page": (44_600, 11),
+    "inbox": (54_700, 7),
+    "a changed row of an inbox with filters": (4_100, 4),
+    "order page": (35_700, 10),
     "order page with a question, looked at again": (9_100, 5),
     "order page with a question, nothing new": (3_900, 4),
     "order page with a question, all of it again": (27_800, 7),
     "order at work, looked at again": (3_600, 4),
-    "thread page": (48_800, 14),
-    "list of orders": (44_100, 9),
-    "REST, open questions": (31_000, 5),
+    "thread page": (39_900, 13),
+    "list of orders": (35_200, 8),
+    "REST, open questions": (30_900, 4),
     "REST, one question": (3_400, 3),
     "REST, one order": (3_300, 3),
     "POST an order": (10_500, 11),
     "an order alone": (6_000, 8),
     "POST a decision": (7_200, 10),
-    "admin, checkpoints": (117_400, 3),
+    "admin, checkpoints": (77_300, 3),
 }
 """Calls and queries as they were when somebody last looked. Where fewer do, write the fewer; where
 more must be, say in the change why.

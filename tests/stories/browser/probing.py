@@ -167,8 +167,8 @@ class Watch:
 
 PRESSING = ("Enter", "Space", "Control+Enter")
 """Keys that press a control, or open something, by the browser's own doing: pressed one by one, as
-a keyboard does, at each field and answer, and at what stands alike on many pages once. All others,
-and these where they were pressed before, are heard by the page's scripts alone.
+a keyboard does, at what stands alike on many pages once, Ctrl+Enter at each field and answer of
+each page. All others are heard by the page's scripts alone.
 """
 
 
@@ -183,21 +183,27 @@ class Pressing:
     """By the beginning of a field's name, the answer that Ctrl+Enter in it sends."""
     opens: str = ""
     """What is clicked first: the row whose question is looked at beside the list."""
-    known: set[str] = field(default_factory=set)
+    known: set[str] = field(default_factory=lambda: {""})
     """What stands alike on many pages, and was pressed on one."""
+    things: list[dict[str, Any]] = field(default_factory=list)
+    """What could have the focus when the page was new."""
 
     def all(self, keys: list[str]) -> int:
         """Gives how many presses there were."""
         quiet = [key for key in keys if key not in (*PRESSING, "Control+K", "Escape")]
         pressed = 0
         for at, thing in enumerate(things := self.come()):
+            asks = thing["takes"] or thing["decides"] or thing["says"]
+            alike = _alike(thing, self.scope, self.goes_with)
+            if alike in self.known and not asks:
+                continue
             groups = [*([[key] for key in quiet] if thing["home"] else [quiet])]
             groups += [["Escape"], ["Control+K"]]
             pressing: tuple[str, ...] = PRESSING
             if thing["link"]:  # the browser would open it beside this page
                 groups, pressing = [*groups, ["Control+Enter"]], ("Enter", "Space")
-            if (alike := _alike(thing, self.scope)) in self.known:
-                groups, pressing = [*groups, *([key] for key in pressing)], ()
+            if alike in self.known:
+                groups, pressing = [*groups, ["Enter"], ["Space"]], ("Control+Enter",)
             self.watch.sent.clear()
             seen = self.watch.page.evaluate(STRIKE, [at, groups])
             if seen is None:  # the page came anew, or it is gone
@@ -211,15 +217,34 @@ class Pressing:
             assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
             if seen is not None:
                 pressed += sum(self.press(at, thing, key) for key in pressing)
-                self.known |= {alike} - {""}
+                self.known.add(alike)
         self.watch.sent.clear()
         return pressed
 
     def come(self) -> list[dict[str, Any]]:
         """What can have the focus on a page that is new."""
         self.watch.go(self.path, self.opens)
-        found: list[dict[str, Any]] = self.watch.page.evaluate(PROBE, self.scope)
-        return found
+        self.things = self.watch.page.evaluate(PROBE, self.scope)
+        return self.things
+
+    def type_into_all(self) -> None:
+        """Type a sentence into every field that was there, but for those that are known."""
+        page, sent = self.watch.page, self.watch.sent
+        if self.known.issuperset(map(self._types, self.things)):
+            return
+        for at, thing in enumerate(self.come()):
+            alike = self._types(thing)
+            if alike in self.known or not page.evaluate(FOCUS, at):
+                continue
+            page.keyboard.type(SENTENCE.replace(" ", "") if _opens(thing) else SENTENCE)
+            about, text, _ = page.evaluate("(at) => probe.look(at)", at)
+            where = f"{thing['is']} of {self.path}"
+            assert not about and not sent, f"{where}: {about}"
+            assert not thing["types"] or SENTENCE in text, f"{where} has {text!r}"
+            self.known.add(alike)
+
+    def _types(self, thing: dict[str, Any]) -> str:
+        return f"types {_alike(thing, self.scope, {})}" if thing["takes"] else ""
 
     def press(self, at: int, thing: dict[str, Any], key: str) -> bool:
         """Press a key as a keyboard does. Tells whether it could be pressed there."""
@@ -250,14 +275,13 @@ FOCUS, STRIKE = "(at) => probe.focus(at)", "([at, groups]) => probe.strike(at, g
 AFTER = "async ([at, waits]) => [probe.look(at)[0], waits || await probe.free()]"
 
 
-def _alike(thing: dict[str, Any], scope: str) -> str:
-    """What names a thing on every page that has it, "" for a field or an answer, which are pressed
-    each time. Numbers are left out, and so are the words of the page itself and of rows.
+def _alike(thing: dict[str, Any], scope: str, goes_with: dict[str, str]) -> str:
+    """What names a thing on every page that has it. Numbers are left out, and so are the words of
+    the page itself and of rows; a field is another one where it belongs to another answer.
     """
-    if thing["takes"] or thing["decides"] or thing["says"]:
-        return ""
     what = thing["is"].split("] ")[0] if thing["home"] else re.sub(r"\w*\d\w*", "", thing["is"])
-    return f"{scope} {thing['form']} {what}"
+    sends = sorted(_allowed(thing, "Control+Enter", goes_with))
+    return f"{scope} {thing['form']} {thing['name']} {what} {sends}"
 
 
 def _opens(thing: dict[str, Any]) -> bool:
@@ -278,39 +302,29 @@ def _allowed(thing: dict[str, Any], key: str, goes_with: dict[str, str]) -> set[
     return set()
 
 
-def type_into_all(watch: Watch, path: str, scope: str, opens: str = "") -> int:
-    """Type a sentence into every field; gives how many there were."""
-    watch.go(path, opens)
-    things, page, typed = watch.page.evaluate(PROBE, scope), watch.page, 0
-    for at, thing in enumerate(things):
-        if not thing["takes"] or not page.evaluate("(at) => probe.focus(at)", at):
-            continue
-        page.keyboard.type(SENTENCE.replace(" ", "") if _opens(thing) else SENTENCE)
-        about, text, _ = page.evaluate("(at) => probe.look(at)", at)
-        assert not about and not watch.sent, f"{thing['is']} of {path}: {about}"
-        assert not thing["types"] or SENTENCE in text, f"{thing['is']} of {path} has {text!r}"
-        typed += 1
-    return typed
-
-
-def open_and_type(watch: Watch, path: str) -> int:
-    """Open all that opens, by a click or with Enter, and type at once; gives how many there were
-    that hold a field.
+def open_and_type(watch: Watch, path: str, known: set[str]) -> int:
+    """Open all that opens and is not known, by a click or with Enter, and type at once; gives how
+    many there were that hold a field.
     """
     page, held = watch.page, 0
+    page.evaluate(FOLD)
+    if known.issuperset(page.evaluate(OPENED)):
+        return 0
     watch.go(path)
     for number in range(page.locator("main summary").count()):
         page.evaluate(FOLD)
         summary = page.locator("main summary").nth(number)
-        if not summary.is_visible():
+        words = summary.inner_text() if summary.is_visible() else ""
+        if not words or words in known:
             continue
+        known.add(words)
         if number % 2:
             summary.click()
         else:
             summary.press("Enter")
         place = page.evaluate(SEEN)
         page.keyboard.type(SENTENCE)
-        seen, words = page.evaluate(SEEN), summary.inner_text()
+        seen = page.evaluate(SEEN)
         page.keyboard.press("Escape")
         assert not seen["about"] and not watch.sent, f"{words}: {seen}"
         if place["field"]:
@@ -320,6 +334,8 @@ def open_and_type(watch: Watch, path: str) -> int:
     return held
 
 
+OPENED = """() => [...document.querySelectorAll("main summary")]
+  .filter((one) => one.checkVisibility()).map((one) => one.innerText)"""
 FOLD = """() => {
   for (const one of document.querySelectorAll("main details")) one.open = false;
   for (const one of document.querySelectorAll("main :is(textarea, input[type=text])")) one.value = "";

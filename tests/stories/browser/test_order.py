@@ -9,13 +9,11 @@ import re
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from tests.stories.browser.devices import (
-    PHONE,
-    card,
-)
+from tests.stories.browser.devices import PHONE, card
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
+NEW = "/work-orders/new"
 WHOLE_WORDS = r"""() => [...document.querySelectorAll(".steps li > span:first-child")].every((step) => {
   const range = document.createRange();
   return [...step.textContent.matchAll(/\S+/g)].every((word) => {
@@ -27,8 +25,7 @@ WHOLE_WORDS = r"""() => [...document.querySelectorAll(".steps li > span:first-ch
 
 
 def make_order(page: Page, repository: object, rules: str = "I, UP") -> str:
-    """Fill in the form of a new order; gives its id."""
-    page.goto("/work-orders/new")
+    """Fill in the form of a new order, at which the page is; gives its id."""
     page.get_by_label("Repository").fill(str(repository))
     page.get_by_label(re.compile("Rule", re.IGNORECASE)).first.fill(rules)
     if page.get_by_label("Team").count():
@@ -40,7 +37,7 @@ def make_order(page: Page, repository: object, rules: str = "I, UP") -> str:
 
 def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):
     """S4-1, S4-36, S4-37, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
-    page = open_page("ana", "/")
+    page = open_page("ana", NEW)
     order = make_order(page, stack.folder / "celery")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
     expect(page.locator(".live")).to_contain_text("Live")
@@ -73,7 +70,7 @@ def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page)
     """Two people, two devices; each sees the other at the question, and the answer of one turns the
     card of the other. F9.
     """
-    desktop = open_page("ana", "/")
+    desktop = open_page("ana", NEW)
     order = make_order(desktop, stack.folder / "celery", rules="I")
     expect(card(desktop, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
     phone = open_page("ben", "/", **PHONE)
@@ -103,7 +100,7 @@ def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page)
 
 
 def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
-    page = open_page("ana", "/", java_script_enabled=False)
+    page = open_page("ana", NEW, java_script_enabled=False)
     order = make_order(page, stack.folder / "celery", rules="I")
     stack.paused(order, token("ana"), "awaiting_plan_approval")
     page.reload()
@@ -131,9 +128,9 @@ def looks_of(page: Page) -> list[str]:
 
 def test_who_watches_an_order_at_work_is_brought_what_happens(stack, open_page):
     """P7, P9: written once for all who watch; they fetch what is their own, a question."""
-    page, phone = open_page("ana", "/"), open_page("ben", "/", **PHONE)
+    page = open_page("ana", NEW)
     order = make_order(page, stack.folder / "celery")
-    phone.goto(f"/work-orders/{order}/")
+    phone = open_page("ben", f"/work-orders/{order}/", **PHONE)
     asked = {device: looks_of(device) for device in (page, phone)}
     for question, answer in (
         ("Waiting for Plan Approval", "Approve"),
@@ -152,7 +149,7 @@ def test_who_reads_a_question_is_brought_what_others_do_at_it_and_keeps_what_the
     stack, open_page, token
 ):
     """F8: comments, a claim and its end come alone, each once; the card is not written anew."""
-    page = open_page("ana", "/")
+    page = open_page("ana", NEW)
     make_order(page, stack.folder / "celery", rules="I")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
     pause = page.locator("[data-presence]").get_attribute("data-presence")
@@ -195,7 +192,7 @@ def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, toke
     """S4-7, S4-46, S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by
     polling, most answers being 304.
     """
-    page = open_page("ana", "/", cut=True)
+    page = open_page("ana", NEW, cut=True)
     unplug(page)
     answers: list[int] = []
     page.on(
@@ -223,7 +220,7 @@ def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, toke
 
 def test_a_late_answer_gets_the_calm_truth_and_keeps_the_words(stack, open_page, token):
     """F8: the page still shows the question when another person's answer wins."""
-    page = open_page("ana", "/", cut=True)
+    page = open_page("ana", NEW, cut=True)
     unplug(page)
     order = make_order(page, stack.folder / "celery", rules="I")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
@@ -234,13 +231,3 @@ def test_a_late_answer_gets_the_calm_truth_and_keeps_the_words(stack, open_page,
     shot(page, "late-answer-desktop")
     stack.paused(order, token("ben"), "awaiting_implementation_review")
     stack.answer(order, token("ben"), "cancel")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_there_in_both_schemes(open_page, scheme):
-    page = open_page("ana", "/", color_scheme=scheme)
-    for name, path in {"inbox": "/", "orders": "/work-orders/", "new": "/work-orders/new"}.items():
-        response = page.goto(path)
-        assert response is not None
-        assert response.status == 200
-        shot(page, f"{name}-{scheme}")
