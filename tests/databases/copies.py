@@ -22,6 +22,12 @@ TOKENS = {name: f"wst_{name}-of-the-tests" for name in ("ana", "ben", "zoe", "ol
 """What people's programs log in with; a command that makes one takes longer than most of what is
 done with it.
 """
+NARROW = {
+    ("ana", "ask"): "wst_ana-asks-in-the-tests",
+    ("ana", "read"): "wst_ana-reads-in-the-tests",
+    ("ben", "answer"): "wst_ben-answers-in-the-tests",
+}
+"""Of a person, and of one scope alone."""
 PEOPLE = f"""
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
@@ -35,26 +41,33 @@ User.objects.create(username="olga", password=password, is_staff=True, is_superu
 for name, secret in {TOKENS!r}.items():
     ApiToken.objects.create(user=User.objects.get(username=name), name="tests", digest=ApiToken.digest_of(secret))
 """
+NARROWED = f"""
+for (name, scope), secret in {NARROW!r}.items():
+    ApiToken.objects.create(user=User.objects.get(username=name), name=scope, scope=scope, digest=ApiToken.digest_of(secret))
+"""
+SLOWLY = "from tests.servers import slow_steps\nslow_steps.load()\n"
 TABLES = "from django.core.management import call_command\ncall_command('migrate', verbosity=0)\n"
 TEMPLATES = "from django.core.management import call_command\ncall_command('load_templates')\n"
-EMPTY, PEOPLED = "with_tables", "with_people"
+EMPTY, PEOPLED, SLOW = "with_tables", "with_people", "with_slow_steps"
 """Databases on the tests' server that others are copies of."""
 LOCK = 7_206
 """Of PostgreSQL: whoever makes the database that others are copies of."""
 
 
-def postgresql(name: str) -> str:
+def postgresql(name: str, *, slow: bool = False) -> str:
     """A database of that name with tables, the shipped templates and people, on the tests' server;
-    gives its URL.
+    gives its URL. `slow`: with the templates of `tests.servers.slow_steps`, too.
     """
     server = os.environ["DATABASE_URL"]
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         _made_once(connection, EMPTY, TABLES, template="template1")
-        _made_once(connection, PEOPLED, TEMPLATES + PEOPLE, template=EMPTY)
+        _made_once(connection, PEOPLED, TEMPLATES + PEOPLE + NARROWED, template=EMPTY)
+        if slow:
+            _made_once(connection, SLOW, SLOWLY, template=PEOPLED)
         # of an earlier run on the same server
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {PEOPLED}')
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {SLOW if slow else PEOPLED}')
     return _at(server, name)
 
 
@@ -118,6 +131,8 @@ def _make(url: str, code: str) -> None:
         if not key.startswith(("WAYSTATION_", "TEST_", "DJANGO_"))
     }
     given = {**environment, "DATABASE_URL": url, "WAYSTATION_DATA": os.environ["WAYSTATION_DATA"]}
+    if code == SLOWLY:
+        given["DJANGO_SETTINGS_MODULE"] = "tests.servers.slow_settings"
     subprocess.run(
         [sys.executable, "manage.py", "shell", "-c", code],
         cwd=ROOT,

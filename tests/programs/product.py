@@ -22,6 +22,7 @@ from django.db import connections
 from django.urls.converters import REGISTERED_CONVERTERS
 
 from checkpoints import converters
+from runs.engine.workers import shutdown
 
 NOWHERE = Path(__file__).with_name("nowhere")
 SETTINGS = "project.settings"
@@ -151,3 +152,4 @@ def begin_anew(
 
     usual = LazySettings._setup
     LazySettings._setup = setup  # type: ignore[method-assign]
+    shutdown.begin_anew()  # else all that begin here end with the first that is told to

@@ -22,6 +22,9 @@ from runs.workflows.wait_for_input import ask_about_calls, wait_for_event
 
 LEDGER = "TEST_LEDGER"
 TICKS = 50
+NAP = 12
+DEADLINE = 4
+"""Seconds of `slow-nap` and of the question of `slow-deadline`."""
 SECOND = dt.timedelta(seconds=1)
 
 
@@ -284,8 +287,10 @@ def note(what: str, key: str) -> None:
 def load() -> None:
     """`slow-ticks`: many short steps.
 
-    `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
-    `slow-asking`: asks, then goes on with a short step. `slow-broken`: asks, then fails.
+    `slow-nap`: one of a few seconds. `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one
+    of a minute for the agents' queue.
+    `slow-asking`: asks, then goes on with a short step. `slow-deadline`: asks for a few seconds.
+    `slow-broken`: asks, then fails.
     `slow-once`: asks, then has an effect under `once`.
     `slow-timers`: waits three times for up to a second, for the clock alone.
     `slow-mixed`: three short ones, the second for the agents' queue. `slow-talk`: asks for a word,
@@ -295,6 +300,9 @@ def load() -> None:
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
     definitions.edit_step_template(
         "slow-sleep", title="Sleep", function="slow.sleep", config={"seconds": 60}
+    )
+    definitions.edit_step_template(
+        "slow-nap", title="Nap", function="slow.sleep", config={"seconds": NAP}
     )
     definitions.edit_step_template("slow-broken", title="Broken", function="slow.broken", config={})
     definitions.edit_step_template("slow-once", title="Once", function="slow.once", config={})
@@ -310,6 +318,7 @@ def load() -> None:
         "pause_after": True,
         "pause_phase": "awaiting_plan_approval",
     }
+    deadline = {"after": f"PT{DEADLINE}S", "outcome": "expire"}
     definitions.edit_step_template("slow-timers", title="Timers", function="slow.timers", config={})
     templates = {
         "slow-timers": [
@@ -325,6 +334,8 @@ def load() -> None:
         "slow-deaf": [{**sleep, "step_template_slug": "slow-deaf"}],
         "slow-agent": [{**sleep, "queue": "agents"}],
         "slow-asking": [asking, ticks[0]],
+        "slow-deadline": [{**asking, "review": {"deadline": deadline}}],
+        "slow-nap": [{**sleep, "step_template_slug": "slow-nap"}],
         "slow-once": [asking, {**ticks[0], "step_template_slug": "slow-once"}],
         "slow-broken": [asking, {**ticks[0], "step_template_slug": "slow-broken"}],
         "slow-mixed": [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -22,20 +23,19 @@ from tests.databases import copies
 from tests.databases.copies import PASSWORD, TOKENS
 from tests.programs import browser
 from tests.servers.private import Redis
-from tests.servers.stack import SlowStack, Stack
+from tests.servers.stack import SlowStack, Stack, until
 
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
 REDIS_NUMBERS = {
     "stories": 1,
     "accidents": 2,
     "broker": 3,
-    "shutdown": 4,
-    "queues": 5,
+    "queues": 4,
+    "bodies": 5,
     "threads": 6,
     "backends": 7,
     "clocks": 8,
     "upgrade": 9,
-    "bodies": 10,
 }
 EXPECTED = re.compile(r"\b(409|422) \(")
 Logins = dict[tuple[Path, str], list[list[Cookie]]]
@@ -45,13 +45,17 @@ def make_stack(folder: Path, name: str) -> Stack:
     """A stack with a database, in which are templates and people, and a Redis number of its own;
     nothing is started yet.
     """
+    return Stack(folder, _servers(name))
+
+
+def _servers(name: str, *, slow: bool = False) -> dict[str, str]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     number = REDIS_NUMBERS[name] + len(REDIS_NUMBERS) * int(worker.removeprefix("gw"))
     redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
-    return Stack(
-        folder,
-        {"DATABASE_URL": copies.postgresql(f"{name}_{worker}"), "REDIS_URL": f"{redis}/{number}"},
-    )
+    return {
+        "DATABASE_URL": copies.postgresql(f"{name}_{worker}", slow=slow),
+        "REDIS_URL": f"{redis}/{number}",
+    }
 
 
 def settle(stack: Stack) -> None:
@@ -63,13 +67,11 @@ def make_slow_stack(folder: Path, name: str) -> SlowStack:
     """A stack with people, and with the templates of `tests.servers.slow_steps`; nothing is started
     yet.
     """
-    slow = SlowStack(folder, make_stack(folder, name).environment)
-    slow.load()
-    return slow
+    return SlowStack(folder, _servers(name, slow=True))
 
 
-@pytest.fixture(scope="package")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """PostgreSQL, Redis, Daphne, one Celery worker process with two children, beat."""
     stack = make_stack(tmp_path_factory.mktemp("stories"), "stories")
     settle(stack)
@@ -80,6 +82,22 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="module")
+def stack(running: Stack) -> Iterator[Stack]:
+    """The one that runs; while other tests have their turn it stands still, and costs nothing."""
+    tell(running, signal.SIGCONT)
+    until(lambda: running.call("GET", "/readyz")[0] == 200, what="signs of life", every=0.2)
+    yield running
+    tell(running, signal.SIGSTOP)
+
+
+def tell(stack: Stack, what: signal.Signals) -> None:
+    """Send a signal to all processes that live."""
+    for process in stack.processes:
+        if process.poll() is None:
+            os.killpg(process.pid, what)
 
 
 @pytest.fixture(scope="package")
@@ -114,7 +132,7 @@ def chromium() -> Iterator[Browser]:
         yield opened
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def logins() -> Logins:
     """The cookies of those who have logged in, by stack and person, to come back with."""
     return defaultdict(list)

@@ -28,6 +28,10 @@ def say(name: str, text: str) -> None:
 
 
 def spin() -> None:
+    """Once all are at work: before, it would take a processor for nothing."""
+    while not (FOLDER / "spin").exists():
+        time.sleep(0.05)
+    say("spins", "")
     number = 0
     while True:
         number += 1

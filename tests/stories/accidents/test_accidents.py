@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from http.client import RemoteDisconnected
 
 import pytest
 
 from tests.databases.copies import TOKENS
+from tests.killed.middleware import HEADER
 from tests.servers.private import Server
 from tests.servers.stack import Stack, until
 from tests.stories.conftest import make_stack, settle
@@ -15,11 +17,14 @@ from tests.worlds.repositories import git
 
 pytestmark = pytest.mark.stack
 
+ORDERS = "/api/v1/work-orders"
+
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack for breaking: the server and beat run."""
     stack = make_stack(tmp_path_factory.mktemp("accidents"), "accidents")
+    stack.environment["DJANGO_SETTINGS_MODULE"] = "tests.killed.settings"
     settle(stack)
     try:
         stack.beat()
@@ -43,7 +48,7 @@ def order_at_execute(own: Stack, token: str, **scope: str) -> str:
         "repository_url": str(own.folder / "celery"),
         "input": scope,
     }
-    status, order = own.call("POST", "/api/v1/work-orders", body, token=token)
+    status, order = own.call("POST", ORDERS, body, token=token)
     assert status == 201, order
     own.paused(order["id"], token, "awaiting_plan_approval")
     own.answer(order["id"], token, "approve")
@@ -93,7 +98,7 @@ def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own, worker)
     token = TOKENS["ana"]
     status, order = own.call(
         "POST",
-        "/api/v1/work-orders",
+        ORDERS,
         {
             "template": "repo-tidy",
             "repository_url": str(own.folder / "celery"),
@@ -126,3 +131,32 @@ def test_a_cancelled_order_is_let_go_by_the_worker_that_works_on_it(own):
     )
     events = [event["event"] for event in own.events(order, token)]
     assert events[-2:] == ["run_cancelled", "checkpoint_created"]
+
+
+def test_a_server_killed_before_or_after_its_commit_makes_one_order_per_key(own):
+    """F7: 2 of 152 keys made two orders when the web was killed.
+
+    Now the key is committed with the order, or with nothing.
+    """
+    token, told = TOKENS["ana"], {}
+    web = own.processes[1]
+    for where in ("before the commit", "after the commit"):
+        body, headers = (
+            {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "title": where},
+            {"Idempotency-Key": where},
+        )
+        with pytest.raises((RemoteDisconnected, ConnectionError)):
+            own.call("POST", ORDERS, body, token=token, headers={**headers, HEADER: where})
+        web.wait(10)
+        web = own.web()
+        status, sent, order = own.exchange("POST", ORDERS, body, token=token, headers=headers)
+        told[where] = (status, sent.get("Idempotent-Replayed"), order["title"])
+        assert [
+            one["id"]
+            for one in own.call("GET", ORDERS, token=token)[1]["results"]
+            if one["title"] == where
+        ] == [order["id"]]
+    assert told == {
+        "before the commit": (201, None, "before the commit"),
+        "after the commit": (200, "rebuilt", "after the commit"),
+    }

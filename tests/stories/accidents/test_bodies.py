@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),
 ]
 GRACE = 2.0
-SECONDS = 30.0
+SECONDS = 60.0
 """For what a loaded machine needs beside the grace."""
 CODES = {
     "leave": "step_left",
@@ -46,6 +46,7 @@ class Misbehaving:
         self.stack, self.kind, self.token = stack, kind, TOKENS["olga"]
         self.ledger = stack.folder / "bodies"
         self.ledger.mkdir()
+        self.worker: subprocess.Popen[bytes] | None = None
         stack.environment |= {
             "WAYSTATION_WORKFLOWS": "+tests.worlds.misbehaving",
             "TEST_LEDGER": str(self.ledger),
@@ -54,9 +55,14 @@ class Misbehaving:
         }
 
     def start(self) -> subprocess.Popen[bytes]:
-        if self.kind == "embedded":
-            return self.stack.standalone()
-        return self.stack.worker(concurrency=len(UNENDING) + 2, pool=self.kind)
+        """A worker, unless one is there from the test before."""
+        if self.worker is None or self.worker.poll() is not None:
+            self.worker = (
+                self.stack.standalone()
+                if self.kind == "embedded"
+                else self.stack.worker(concurrency=len(UNENDING) + 2, pool=self.kind)
+            )
+        return self.worker
 
     def order(self, template: str, request: str = "") -> str:
         body = {"template": template, "user_request": request}
@@ -72,6 +78,8 @@ class Misbehaving:
         until(lambda: set(self.said("began")) >= set(UNENDING), what="bodies", seconds=SECONDS)
         children = FORKS + 1
         until(lambda: len(self.said("children")) == children, what="theirs", seconds=SECONDS)
+        (self.ledger / "spin").touch()
+        until((self.ledger / "spins").exists, what="a processor that is taken", seconds=SECONDS)
 
     def forget(self) -> None:
         """What was said before."""
@@ -97,15 +105,12 @@ class Misbehaving:
         until(lambda: not self.processes(), what=f"an end; {self.said('began')}", seconds=SECONDS)
 
     def all_are(self, orders: Collection[str], status: str) -> None:
-        left = set(orders)
+        def are() -> bool:
+            path = "/api/v1/work-orders?limit=100"
+            newest = self.stack.call("GET", path, token=self.token)[1]["results"]
+            return {*orders} <= {order["id"] for order in newest if order["status"] == status}
 
-        def is_none_left() -> bool:
-            left.difference_update(
-                [one for one in left if self.stack.order(one, self.token)["status"] == status]
-            )
-            return not left
-
-        until(is_none_left, what=f"{status}; {self.stack.log_tail()}", seconds=SECONDS, every=0.5)
+        until(are, what=f"{status}; {self.stack.log_tail()}", seconds=SECONDS, every=0.5)
 
     def goes_on(self) -> None:
         """Another's order is done, whatever these do."""
@@ -142,14 +147,9 @@ def kind(
 
 
 @pytest.fixture
-def at(kind: Misbehaving) -> Iterator[Misbehaving]:
-    """Its workers are the test's own."""
+def at(kind: Misbehaving) -> Misbehaving:
     kind.forget()
-    before = len(kind.stack.processes)
-    yield kind
-    for process in kind.stack.processes[before:]:
-        if process.poll() is None:
-            kind.stack.kill(process)
+    return kind
 
 
 def test_bodies_that_do_not_end_are_ended_and_hold_nobody_up(at):

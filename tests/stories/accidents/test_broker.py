@@ -1,24 +1,26 @@
 """Redis away: whoever asks or answers gets 2xx within a second, and everything goes on when it is
-back.
+back; and where it breaks between two commands of a worker, no run is lost, doubled or stuck.
+
+`make chaos ARGS="--faults broker"` breaks it at every command, one after the other; these are the
+ones that matter most.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from redis import Redis as Client
 
 from runs.tasks import BREAKER_SECONDS
 from tests.databases.copies import TOKENS
-from tests.servers.private import answers, free_port
-from tests.servers.stack import ROOT, SlowStack, until
+from tests.servers.private import Redis
+from tests.servers.redis_proxy import RedisProxy
+from tests.servers.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
@@ -28,96 +30,98 @@ PATIENCE = BREAKER_SECONDS + 2 + 1 + 10
 a loaded machine needs besides.
 """
 GIVEN_UP = "the sweep will find it"
+TOKEN = TOKENS["ana"]
 COMMAND_WAITS = 1.5
 """Seconds that a command may wait for a Redis that hangs, beyond what it waits anyway."""
 
 
-class Redis:
-    """A Redis of its own that the test may freeze or kill."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.start()
-
-    def start(self) -> None:
-        command = [
-            "redis-server",
-            "--port",
-            str(self.port),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--dir",
-            str(self.folder),
-        ]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until(lambda: answers(self.port), what="Redis")
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
-
-    def freeze(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+BROKEN_SECONDS = 1.5
+"""Longer than a worker waits for an answer."""
+RECOVERY = 2 + 1 + 1 + 10
+"""Seconds until a run goes on: its patience, a sweep, a look for the broker; and as much as a
+loaded machine needs besides.
+"""
+CASES = [
+    *((how, "BRPOP") for how in ("kill", "cut", "hang", "readonly", "loading")),
+    *((how, "LPUSH agents") for how in ("kill", "cut", "hang", "oom")),
+]
+"""Where a message is taken, and where one is sent."""
 
 
 @pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProxy]:
     redis = Redis(tmp_path_factory.mktemp("redis"))
-    yield redis
+    redis.start()
+    proxy = RedisProxy(redis)
+    proxy.start()
+    yield proxy
+    proxy.stop()
     redis.kill()
 
 
+@pytest.fixture
+def redis(proxy: RedisProxy) -> Redis:
+    """It may be frozen or killed, and is back after the test."""
+    return proxy.redis
+
+
 @pytest.fixture(scope="module")
-def own(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+def own(proxy: RedisProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    """A worker behind the proxy, whose commands are counted; the server and beat come to Redis by a
+    way of their own.
+    """
     stack = make_slow_stack(tmp_path_factory.mktemp("broker"), "broker")
-    stack.environment["REDIS_URL"] = f"redis://127.0.0.1:{redis.port}/0"
+    stack.environment["REDIS_URL"] = proxy.redis.url
+    stack.own["worker"] = stack.own["late"] = {"REDIS_URL": proxy.url}
     try:
         stack.worker()
         stack.beat()
         stack.web()
+        stack.ended(stack.begin("slow-mixed", TOKEN), TOKEN)
         yield stack
     finally:
         stack.stop()
+
+
+def freeze(redis: Redis) -> None:
+    assert redis.process is not None
+    redis.process.send_signal(signal.SIGSTOP)
+
+
+def thaw(redis: Redis) -> None:
+    assert redis.process is not None
+    redis.process.send_signal(signal.SIGCONT)
 
 
 def test_a_redis_that_is_full_holds_up_no_decision(own, redis):
     """P3: at `maxmemory` with `noeviction` five decisions were accepted, and none moved for as long
     as that lasted.
     """
-    token = TOKENS["ana"]
-    waiting = [own.begin("slow-asking", token) for _ in range(3)]
+    waiting = [own.begin("slow-asking", TOKEN) for _ in range(3)]
     for order in waiting:
-        own.paused(order, token, "awaiting_plan_approval")
+        own.paused(order, TOKEN, "awaiting_plan_approval")
     with Client(port=redis.port) as client:
         client.config_set("maxmemory", 1)
         try:
             for order in waiting:
-                own.answer(order, token, "approve")
+                own.answer(order, TOKEN, "approve")
             for order in waiting:
-                own.ended(order, token)
+                own.ended(order, TOKEN)
         finally:
             client.config_set("maxmemory", 0)
 
 
-@pytest.mark.parametrize(
-    ("goes", "comes_back"), [("freeze", "thaw"), ("kill", "start")], ids=["hanging", "refused"]
-)
-def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_back):
+@pytest.mark.parametrize("how", ["hanging", "refused"])
+def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, how):
     """P2, P3, F10, STACK §9: it accepts and never answers, or it refuses; when it begins, nobody
     knows yet that it is away.
     """
-    token = TOKENS["ana"]
-    waiting, unwanted = own.begin("slow-asking", token), own.begin("slow-asking", token)
+    waiting, unwanted = own.begin("slow-asking", TOKEN), own.begin("slow-asking", TOKEN)
     for order in (waiting, unwanted):
-        own.paused(order, token, "awaiting_plan_approval")
+        own.paused(order, TOKEN, "awaiting_plan_approval")
     log = own.folder / "web.log"
     failed = log.read_text().count(GIVEN_UP)
-    getattr(redis, goes)()
+    freeze(redis) if how == "hanging" else redis.kill()
     took = {}
 
     def timed(name, call):
@@ -127,14 +131,14 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_
         return answer
 
     try:
-        timed("decide", lambda: own.answer(waiting, token, "approve"))
-        fresh = timed("submit", lambda: own.begin("slow-asking", token))
-        timed("cancel a paused one", lambda: own.answer(unwanted, token, "cancel"))
-        another = timed("submit another", lambda: own.begin("slow-asking", token))
+        timed("decide", lambda: own.answer(waiting, TOKEN, "approve"))
+        fresh = timed("submit", lambda: own.begin("slow-asking", TOKEN))
+        timed("cancel a paused one", lambda: own.answer(unwanted, TOKEN, "cancel"))
+        another = timed("submit another", lambda: own.begin("slow-asking", TOKEN))
         assert (
             timed(
                 "cancel a pending one",
-                lambda: own.call("POST", f"/api/v1/work-orders/{another}/cancel", token=token),
+                lambda: own.call("POST", f"/api/v1/work-orders/{another}/cancel", token=TOKEN),
             )[0]
             == 200
         )
@@ -144,22 +148,22 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_
         def a_send_failed() -> bool:
             if time.monotonic() - tried[-1] > 2:
                 tried.append(time.monotonic())
-                own.begin("slow-asking", token)
+                own.begin("slow-asking", TOKEN)
             return bool(log.read_text().count(GIVEN_UP) > failed)
 
         until(a_send_failed, what="the first send to fail")
-        later = timed("submit while the breaker is open", lambda: own.begin("slow-asking", token))
+        later = timed("submit while the breaker is open", lambda: own.begin("slow-asking", TOKEN))
     finally:
-        getattr(redis, comes_back)()
+        thaw(redis) if how == "hanging" else redis.start()
     back = time.monotonic()
-    own.ended(waiting, token)
+    own.ended(waiting, TOKEN)
     for order in (fresh, later):
-        own.paused(order, token, "awaiting_plan_approval")
+        own.paused(order, TOKEN, "awaiting_plan_approval")
     took["to go on"] = time.monotonic() - back
     assert took.pop("to go on") < PATIENCE, own.log_tail()
     assert max(took.values()) < 1, took
-    own.ended(unwanted, token, "failed")
-    own.ended(another, token, "failed")
+    own.ended(unwanted, TOKEN, "failed")
+    own.ended(another, TOKEN, "failed")
 
 
 def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis):
@@ -168,24 +172,25 @@ def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis)
     inside it, until its very end."""
 
     def waited(*words):
-        command = [sys.executable, "-m", "tests.servers.timed_command", "--user", "ana", *words]
-        done = subprocess.run(
-            command, cwd=ROOT, env=own.environment, capture_output=True, text=True, check=True
-        )
-        *said, waits = done.stdout.splitlines()
-        return said[0], sum(json.loads(waits).values())
+        before = len(log.read_text()) if log.exists() else 0
+        process = own.start("timed", "-m", "tests.servers.timed_command", "--user", "ana", *words)
+        assert process.wait(60) == 0, log.read_text()
+        said = log.read_text()[before:]
+        waits = next(line for line in said.splitlines() if line.startswith("{"))
+        return "".join(re.findall(r"wo_\w+", said)[:1]), sum(json.loads(waits).values())
 
+    log = own.folder / "timed.log"
     _, usual = waited("create", "--template", "slow-asking")
-    order, unwanted = (own.begin("slow-asking", TOKENS["ana"]) for _ in range(2))
+    order, unwanted = (own.begin("slow-asking", TOKEN) for _ in range(2))
     for each in (order, unwanted):
-        own.paused(each, TOKENS["ana"], "awaiting_plan_approval")
-    redis.freeze()
+        own.paused(each, TOKEN, "awaiting_plan_approval")
+    freeze(redis)
     try:
         made, to_create = waited("create", "--template", "slow-asking")
         _, to_approve = waited("approve", order)
         _, to_cancel = waited("cancel", unwanted)
     finally:
-        redis.thaw()
+        thaw(redis)
     assert max(to_create, to_approve, to_cancel) < usual + COMMAND_WAITS, (
         usual,
         to_create,
@@ -193,5 +198,51 @@ def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis)
         to_cancel,
     )
     assert max(to_create, to_approve) > usual, "it did wait for its message, so the broker hung"
-    own.ended(order, TOKENS["ana"])
-    own.paused(made, TOKENS["ana"], "awaiting_plan_approval")
+    own.ended(order, TOKEN)
+    own.paused(made, TOKEN, "awaiting_plan_approval")
+
+
+def test_wherever_redis_breaks_the_worker_goes_on_and_each_step_runs_once(
+    own: SlowStack, proxy: RedisProxy
+) -> None:
+    """P3, P4: a Redis that hung made workers deaf for ever, one that was full or read-only ended
+    them (kombu 5.7).
+    """
+    slow = {}
+    for how, command in CASES:
+        proxy.arm(1, how, only=command)
+        order = own.begin("slow-mixed", TOKEN)
+        until(proxy.broken.is_set, what=f"a {command}")
+        worker_waits(BROKEN_SECONDS)
+        proxy.mend()
+        back = time.monotonic()
+        run = own.ended(order, TOKEN)["run_id"]
+        slow[how, command] = time.monotonic() - back
+        began = own.noted("began", run)
+        assert len(began) == len(set(began)) == 3, (how, command, began)
+        # beat and the server too
+        assert [process.poll() for process in own.processes[:3]] == [None] * 3, (
+            how,
+            command,
+            own.log_tail(),
+        )
+    assert max(slow.values()) < RECOVERY, slow
+    assert "exited with" not in own.log_tail()
+
+
+def test_a_worker_that_starts_while_redis_dies_begins_all_the_same(
+    own: SlowStack, proxy: RedisProxy
+) -> None:
+    """P3: in the middle of its start, where it has asked for some of its queues."""
+    own.kill(own.processes[0])
+    proxy.arm(1, "kill", only="PSUBSCRIBE")
+    late = own.worker("late")
+    until(proxy.broken.is_set, what="the worker's start")
+    proxy.mend()
+    own.ended(own.begin("slow-mixed", TOKEN), TOKEN)
+    assert late.poll() is None
+
+
+def worker_waits(seconds: float) -> None:
+    """The accident lasts: no sign of its end is to be had."""
+    time.sleep(seconds)

@@ -15,29 +15,19 @@ import pytest
 from checkpoints import ids
 from tests.databases.copies import TOKENS
 from tests.servers.private import wrong_clock
+from tests.servers.slow_steps import DEADLINE, NAP
 from tests.servers.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
 
-LEASE = 6
+LEASE = NAP // 2
 """Seconds, far less than the clocks are off. Where four tests share two processors a process may get
 none of them for three, and then its lease is rightly another one's.
 """
 ROUND = 8
 """Seconds within which the sweep, once a second, comes round on a machine that has much else to
 do.
-"""
-NAP = 2 * LEASE
-DEADLINE = 4
-MORE = f"""
-from runs import definitions
-definitions.edit_step_template("slow-nap", title="Nap", function="slow.sleep", config={{"seconds": {NAP}}})
-nap = {{"name": "nap", "step_type": "execute", "step_template_slug": "slow-nap"}}
-definitions.edit_template("slow-nap", steps=[nap], needs_repository=False)
-asking = {{"name": "ask", "step_type": "planning", "step_template_slug": "slow-tick", "pause_after": True,
-          "pause_phase": "awaiting_plan_approval", "review": {{"deadline": {{"after": "PT{DEADLINE}S", "outcome": "expire"}}}}}}
-definitions.edit_template("slow-deadline", steps=[asking], needs_repository=False)
 """
 
 
@@ -56,7 +46,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
     """Each process lives in a time of its own, and none in the database's."""
     stack = make_slow_stack(tmp_path_factory.mktemp("clocks"), "clocks")
     stack.environment["WAYSTATION_LEASE_SECONDS"] = str(LEASE)
-    stack.load(MORE)
     try:
         with off(stack, "+25s"):
             stack.worker("ahead", concurrency=3, pool="threads")

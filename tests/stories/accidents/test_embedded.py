@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import signal
 import socket
+import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,19 +28,51 @@ from tests.worlds.repositories import git
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Stack]:
-    stack = Stack(tmp_path, {})
-    stack.environment.pop("WAYSTATION_LEASE_SECONDS")  # as a newcomer has it
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """As a newcomer has it: without the libraries of vendors and forges, and without a database; in
+    a folder that an earlier version left.
+    """
+    stack = Stack(tmp_path_factory.mktemp("alone"), {})
+    del stack.environment["WAYSTATION_LEASE_SECONDS"]
+    data = stack.folder / "data"
+    stack.environment |= {
+        "DJANGO_SETTINGS_MODULE": "tests.programs.lean",
+        "CHECKPOINTS_URL": f"file://{data / 'states'}",
+    }
+    left = data / "mail" / "old.log"
+    left.parent.mkdir(parents=True)
+    left.write_text("a link")
+    for path in (data, left.parent):  # as an earlier version left them
+        path.chmod(0o755)
+    left.chmod(0o644)
+    # it makes its tables: nine seconds of a processor, and other tests want it as well
+    stack.standalone("--demo", patience=240)
     yield stack
     stack.stop()
 
 
 @pytest.fixture
-def ready(alone: Stack) -> Stack:
+def ready(tmp_path: Path) -> Stack:
     """Its folder is not quite empty: the tables are there."""
-    copies.sqlite(alone.folder / "data")
-    return alone
+    copies.sqlite(tmp_path / "data")
+    return Stack(tmp_path, {})
+
+
+TOKEN = "wst_the-reviewer-of-the-demo"
+GRANT = """
+INSERT OR IGNORE INTO hitl_apitoken (id, user_id, name, scope, digest, created_at)
+SELECT ?, id, 'tests', 'write', ?, CURRENT_TIMESTAMP FROM auth_user WHERE username = 'reviewer'
+"""
+
+
+def token_of(stack: Stack) -> str:
+    """One of the reviewer's, without the command that makes one."""
+    with closing(sqlite3.connect(stack.folder / "data" / "waystation.sqlite3")) as database:
+        digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+        database.execute(GRANT, [uuid.uuid4().hex, digest])
+        database.commit()
+    return TOKEN
 
 
 def printed(stack: Stack) -> tuple[str, str]:
@@ -52,10 +88,7 @@ def test_killed_at_a_pause_and_in_a_step_it_goes_on_by_itself_and_runs_none_twic
     """P2, P5, S2-32, S2-33: kill -9 of everything, start again, approve; and once more while the
     next step works. It is ready by itself, and the doctor finds nothing wrong.
     """
-    # it makes its tables: nine seconds of a processor, and other tests want it as well
-    process = alone.standalone("--demo", patience=240)
-    order = printed(alone)[1]
-    token = alone.manage("api_token", "reviewer").split()[-1]
+    process, order, token = alone.processes[-1], printed(alone)[1], token_of(alone)
     asked = alone.paused(order, token, "awaiting_plan_approval")
     until(lambda: alone.call("GET", "/readyz")[0] == 200, what="readiness", every=0.5)
     assert "0 wrong" in alone.manage("doctor")
@@ -185,7 +218,7 @@ def demo(kept: Demo) -> Demo:
         kept.stack.environment["WAYSTATION_WORKFLOWS"] = f"+{kept.stack.folder / 'flows'}"
         kept.save("first words")
         kept.supervisor = kept.stack.standalone("--demo", "--reload").pid
-        kept.token = kept.token or kept.stack.manage("api_token", "reviewer").split()[-1]
+        kept.token = token_of(kept.stack)
     return kept
 
 
@@ -316,56 +349,20 @@ def test_another_on_its_folder_or_port_is_refused_until_it_ends_however_it_ends(
     assert "Stopping" in demo.log().removeprefix(before)
 
 
-@pytest.fixture(scope="module")
-def lean(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, str, str]]:
-    """Without the libraries of vendors and forges, on a folder that an earlier version left, with
-    an order whose changes are to be reviewed: the stack, a token and the order.
-    """
-    stack = Stack(tmp_path_factory.mktemp("lean"), {})
-    copies.sqlite(data := stack.folder / "data")
-    stack.environment |= {
-        "DJANGO_SETTINGS_MODULE": "tests.programs.lean",
-        "CHECKPOINTS_URL": f"file://{data / 'states'}",
-    }
-    left = data / "mail" / "old.log"
-    left.parent.mkdir(parents=True)
-    left.write_text("a link")
-    for path in (data, left.parent):  # as an earlier version left them
-        path.chmod(0o755)
-    left.chmod(0o644)
-    try:
-        stack.standalone("--demo")
-        order = printed(stack)[1]
-        token = stack.manage("api_token", "reviewer").split()[-1]
-        stack.paused(order, token, "awaiting_plan_approval")
-        stack.answer(order, token, "approve")
-        stack.paused(order, token, "awaiting_implementation_review")
-        yield stack, token, order
-    finally:
-        stack.stop()
-
-
-def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(lean):
+def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(alone):
     """Before, the database, mails with live links, workspaces and states were 0644 in folders of
     0755: every local user could read them.
     """
-    stack, data = lean[0], lean[0].folder / "data"
+    stack, data = alone, alone.folder / "data"
     mail = (
         "from django.core.mail import send_mail; send_mail('A link', 'https://…', None, "
         "['ana@example.org'])"
     )
     stack.manage("shell", "-c", mail)  # by a command as well
+    wanted = {"mail", "secret_key", "states", "waystation.sqlite3", "waystation.sqlite3-wal"}
+    wanted |= {"workspaces", "shared"}
+    until(lambda: wanted <= {path.name for path in data.iterdir()}, what="all that it keeps")
     kept = [path for path in data.rglob("*") if not path.is_symlink()]
-    names = {path.relative_to(data).parts[0] for path in kept}
-    assert {
-        "mail",
-        "secret_key",
-        "states",
-        "waystation.sqlite3",
-        "waystation.sqlite3-wal",
-        "workspaces",
-        "shared",
-    } <= names
     assert len(list((data / "mail").iterdir())) >= 2
     assert [
         f"{path}: {path.stat().st_mode:o}" for path in [data, *kept] if path.stat().st_mode & 0o077
@@ -379,26 +376,19 @@ def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(lean):
 
 
 def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_says_what_is_missing(
-    lean,
+    alone,
 ):
     """Before, every server installed the SDKs of two models' vendors and two forges, whether
     anything asked them or not.
     """
-    stack, token, order = lean
+    stack, token = alone, token_of(alone)
 
     def call(method: str, path: str, body: object = None) -> Any:
         status, answer = stack.call(method, f"/api/v1/{path}", body, token=token)
         assert status < 300, answer
         return answer
 
-    stack.answer(order, token, "skip_review")
-    stack.ended(order, token)
-    booked = [
-        one["status"]
-        for one in call("GET", "work-orders")["results"]
-        if one["template"] == "smart-booking"
-    ]
-    assert sorted(booked) == ["completed", "paused", "paused"]
+    books_the_demo_invoices(stack, token)
     config = {"model": "openai:gpt-5-mini"}
     line = "pip install -r requirements-agents.txt"
     saved = call(

@@ -5,14 +5,11 @@ truly, and one thing is there.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from tests.matrix.addresses import ADDRESSES, REST
-from tests.servers.stack import ROOT
+from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
 
@@ -29,16 +26,13 @@ def test_one_thing_per_key_whatever_address_the_server_dies_at(tmp_path):
 
     `make chaos ARGS="--faults keys"` does it at every statement.
     """
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "project.settings",
-        "WAYSTATION_DATA": str(tmp_path),
-        "WAYSTATION_REPOSITORIES": str(tmp_path),
-        "LOG_LEVEL": "CRITICAL",
-    }
-    command = [sys.executable, "-m", "tests.killed.keys", "--brief"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    done = drill(
+        "tests.killed.keys",
+        "--brief",
+        DJANGO_SETTINGS_MODULE="project.settings",
+        WAYSTATION_DATA=str(tmp_path),
+        WAYSTATION_REPOSITORIES=str(tmp_path),
+        LOG_LEVEL="CRITICAL",
     )
     assert done.stdout, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

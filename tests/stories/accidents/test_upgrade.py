@@ -25,7 +25,7 @@ import pytest
 
 from tests.databases.copies import PASSWORD, PEOPLE, TOKENS
 from tests.servers.stack import ROOT, SlowStack, until
-from tests.stories.conftest import make_stack
+from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
 
@@ -122,14 +122,12 @@ class Client(threading.Thread):
 
 @pytest.fixture
 def old(tmp_path: Path) -> Iterator[SlowStack]:
-    stack = SlowStack(tmp_path, make_stack(tmp_path, "upgrade").environment)
+    stack = make_slow_stack(tmp_path, "upgrade")
     if elsewhere := os.environ.get("UPGRADE_FROM"):
         stack.root = Path(elsewhere).resolve()
         _empty(stack.environment["DATABASE_URL"])
         stack.manage("migrate", "-v", "0")
         stack.load(PEOPLE)
-    else:
-        stack.load()
     yield stack
     stack.stop()
 

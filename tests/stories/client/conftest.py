@@ -11,31 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases.copies import NARROW
 from tests.servers.stack import ROOT, Stack
 from waystation_client import Waystation
 
-SCOPED = {
-    ("ana", "ask"): "wst_ana-asks-in-the-tests",
-    ("ana", "read"): "wst_ana-reads-in-the-tests",
-    ("ben", "answer"): "wst_ben-answers-in-the-tests",
-}
-MAKE = """
-from django.contrib.auth.models import User
-from hitl.models import ApiToken
-for (name, scope), secret in {scoped!r}.items():
-    person = User.objects.get(username=name)
-    ApiToken.objects.create(user=person, name=scope, scope=scope, digest=ApiToken.digest_of(secret))
-"""
 
-
-@pytest.fixture(scope="module")
-def scoped(stack: Stack) -> Iterator[dict[tuple[str, str], str]]:
+@pytest.fixture
+def scoped() -> dict[tuple[str, str], str]:
     """Secrets, by person and scope."""
-    stack.manage("shell", "-c", MAKE.format(scoped=SCOPED))
-    yield SCOPED
-    stack.manage("shell", "-c", "from hitl.models import ApiToken; "
-        f"ApiToken.objects.filter(name__in={sorted({scope for _, scope in SCOPED})!r}).delete()"
-    )  # fmt: skip
+    return NARROW
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""The door for LangGraph's clients, `/langgraph`, on the running product, through the package that
-LangGraph's people wrote, unmodified (issue 21).
+"""The door for LangGraph's clients, `/langgraph`, on the running product, through the packages that
+LangGraph's people wrote for Python and for JavaScript, with its hooks for React, unmodified (issue
+21).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import asyncio
 import functools
 import json
 import os
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
@@ -22,8 +24,10 @@ from langgraph_sdk.errors import APIStatusError
 from checkpoints import ids
 from tests.databases.copies import TOKENS
 from tests.extensions.langgraph.released.versions import HELD, INSTALLED, RELEASES, of_one
+from tests.node import INSTALLED as NODE
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
+from tests.stories.live.node_programs import PATH, came
 
 SENT_ALONG = {
     "raise_error": True,
@@ -163,7 +167,7 @@ async def test_what_is_told_live_is_told_again_from_any_frame(ana):
     run = live[0].data["run_id"]
     assert any(part.event == "messages" for part in live)
     assert await told(ana.runs.join_stream(thread, run, stream_mode=modes)) == live
-    for place in range(0, len(live), 7):
+    for place in range(0, len(live), 13):
         rest = await told(
             ana.runs.join_stream(thread, run, stream_mode=modes, last_event_id=live[place].id)
         )
@@ -181,7 +185,7 @@ async def test_a_run_is_told_as_it_was_begun_to_whoever_joins_without_modes(ana,
     live = await told(begun)
     run = live[0].data["run_id"]
     assert await told(ana.runs.join_stream(thread, run)) == live
-    for place in range(len(live)):
+    for place in range(0, len(live), 7):
         rest = await told(ana.runs.join_stream(thread, run, last_event_id=live[place].id))
         assert rest == live[place + 1 :]
     every = await told(ana.runs.join_stream(thread, run, stream_mode=EVERY_MODE))
@@ -506,3 +510,60 @@ TRIED = RELEASES if os.environ.get("RELEASED") else [("python", INSTALLED)]
 def test_a_released_client_does_what_its_words_mean(server, tmp_path, language, release):
     where = [f"{server.url}/langgraph", str(TOKENS["olga"])]  # who may make schedules
     assert of_one(tmp_path / "client", language, release, where) == {"held": HELD}
+
+
+HOOK = "langgraph_hook.mjs"
+from_npm = pytest.mark.skipif(
+    shutil.which("node", path=PATH) is None
+    or not (NODE / "node_modules" / "@langchain" / "react").exists(),
+    reason="LangGraph's packages could not be installed: see .venv/node/why-not.txt",
+)
+
+
+@from_npm
+def test_the_package_starts_answers_and_reads_over_every_wire(server: SlowStack, tmp_path):
+    told = came(tmp_path, server, "langgraph_sdk.mjs")
+    assert told["runs"] == {
+        "followed": ["begun", "run_done"] * 2,
+        "question": "Which city?",
+        "said": "Rome it is.",
+        "runs": ["success", "success"],
+        "found": [True],
+        "steps": True,
+    }
+    assert told["store"] == {
+        "name": "Rome",
+        "dated": True,
+        "found": ["city"],
+        "namespaces": [["javascript"]],
+        "left": None,
+    }
+    by_events = {
+        "question": "Which city?",
+        "said": "Oslo it is.",
+        "once": True,
+        "late": "no_such_interrupt",
+        "tree": "completed",
+    }
+    assert (told["sse"], told["websocket"]) == (by_events, by_events)
+
+
+@from_npm
+@pytest.mark.parametrize("package", ["@langchain/react", "@langchain/langgraph-sdk/react"])
+def test_a_page_of_react_asks_is_answered_and_reads_the_end(server, tmp_path, package):
+    """The hook of the event protocol, and the one before it."""
+    assert came(tmp_path, server, HOOK, package, "slow-talk", "Rome it is") == {
+        "question": "Which city?",
+        "said": ["Hello", "Rome", "Rome it is."],
+        "error": None,
+        "wasLoading": True,
+        "known": True,
+        "asks": False,
+    }
+
+
+@from_npm
+def test_a_page_of_react_shows_once_what_an_agent_says_as_it_comes(server, tmp_path):
+    """What was streamed is what stands in the state: by its id; and what four tools said."""
+    told = came(tmp_path, server, HOOK, "@langchain/react", "slow-chat", "Based on my research")
+    assert (told["known"], told["error"], len(told["said"])) == (True, None, 6 + 4)

@@ -29,7 +29,7 @@ from tests.databases import copies
 from tests.databases.copies import TOKENS
 from tests.doors.looks import spinning, style
 from tests.servers.private import redis
-from tests.servers.stack import Stack, until
+from tests.servers.stack import REQUESTS, Stack, until
 from tests.worlds.repositories import make_repository
 
 pytestmark = pytest.mark.stack
@@ -175,7 +175,9 @@ class Terminal:
             state = self.send(PAUSE_STATE)
             return state if state and state["pause_phase"] == phase and state["id"] != but else None
 
-        found = until(look, what=f"{phase} of {self.order}; {self.stack.log_tail()}")
+        found = until(
+            look, what=f"{phase} of {self.order}; {self.stack.log_tail()}", every=REQUESTS
+        )
         assert found is not None
         return found
 
@@ -186,7 +188,9 @@ class Terminal:
             order: dict[str, Any] = self.send(STATUS)
             return order if {name: order[name] for name in expected} == expected else None
 
-        found = until(look, what=f"{expected} of {self.order}; {self.stack.log_tail()}")
+        found = until(
+            look, what=f"{expected} of {self.order}; {self.stack.log_tail()}", every=REQUESTS
+        )
         assert found is not None
         return found
 

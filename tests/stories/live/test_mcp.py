@@ -11,8 +11,10 @@ import uuid
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
+from hitl.models import ApiToken
 from tests.databases.copies import TOKENS
 from tests.doors.mcp import ERAS, agent, given, posted, refused, spoken
 from tests.servers.stack import Stack, until
@@ -30,17 +32,18 @@ SECRETS = {name: f"wst_{name.replace(' ', '-')}" for name in AGENTS}
 ASKS = ["request_approval", "ask_human", "wait_for_answer", "withdraw_request"]
 ORDERS = ["start_work_order", "get_work_order"]
 ANSWERS = ["list_waiting", "get_question", "answer"]
+GRANT = """
+INSERT INTO hitl_apitoken (id, user_id, name, scope, digest, created_at)
+SELECT %s, id, %s, %s, %s, now() FROM auth_user WHERE username = %s
+"""
 
 
 @pytest.fixture(scope="module")
 def server(stack: Stack) -> Stack:
-    rows = [
-        f"ApiToken.objects.create(user=User.objects.get(username={user!r}), name={name!r}, "
-        f"scope={scope!r}, digest=ApiToken.digest_of({SECRETS[name]!r}))"
-        for name, (user, scope) in AGENTS.items()
-    ]
-    imports = "from django.contrib.auth.models import User\nfrom hitl.models import ApiToken"
-    stack.manage("shell", "-c", "\n".join([imports, *rows]))
+    with psycopg.connect(stack.environment["DATABASE_URL"]) as database:
+        for name, (user, scope) in AGENTS.items():
+            digest = ApiToken.digest_of(SECRETS[name])
+            database.execute(GRANT, [uuid.uuid4(), name, scope, digest, user])
     return stack
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import urllib.error
 import urllib.request
 
@@ -110,21 +109,16 @@ def test_the_main_job_over_the_shell(stack, token):
         "--input",
         '{"rules": "UP007"}',
     ).strip()
-
-    def show():
-        return stack.manage("workorder", "--user", "ana", "show", order)
-
     stack.paused(order, ana, "awaiting_plan_approval")
     stack.manage("workorder", "--user", "ana", "revise", order, "not in tests/")
     stack.paused(order, ana, "awaiting_plan_approval", revision=2)
-    assert {"# Plan:", "revision 2"} <= set(re.findall(r"# Plan:|revision 2", show()))
+    shown = stack.manage("workorder", "--user", "ana", "show", order)
+    assert "# Plan:" in shown and "revision 2" in shown
     stack.manage("workorder", "--user", "ana", "approve", order, "--revision", "2")
     stack.paused(order, ana, "awaiting_implementation_review")
-    assert "There is no such work order." in stack.manage(
-        "workorder", "--user", "zoe", "approve", order, check=False
-    )
     stack.manage("workorder", "--user", "ana", "cancel", order)
-    assert "Cancelled by user at executing phase" in show()
+    done = stack.ended(order, ana, "failed")
+    assert done["error_message"] == "Cancelled by user at executing phase"
 
 
 def test_a_form_that_the_server_could_not_read_is_refused_in_words(stack, token):
