@@ -11,15 +11,15 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from django import conf, db
 from django.apps import AppConfig, apps
-from django.conf import LazySettings, empty, settings
 from django.contrib import admin
-from django.db import connections
 from django.urls.converters import REGISTERED_CONVERTERS
+from django.utils.functional import empty
 
 from checkpoints import converters
 from runs.engine.workers import shutdown
@@ -68,6 +68,10 @@ READY = re.compile(
 )
 """Addresses, and pages of the admin on its site."""
 ABSENT = object()
+# with what is theirs alone, and no type names
+settings: Any = conf.settings
+LazySettings: Any = conf.LazySettings
+connections: Any = db.connections
 
 
 def read() -> tuple[Any, dict[str, Any]]:
@@ -84,7 +88,7 @@ def read() -> tuple[Any, dict[str, Any]]:
     was_read: dict[str, Any] = {}
     look = LazySettings.__getattr__
 
-    def noted(self: LazySettings, name: str) -> Any:
+    def noted(self: Any, name: str) -> Any:
         was_read.setdefault(name, getattr(self._wrapped, name, ABSENT))
         return look(self, name)
 
@@ -94,7 +98,7 @@ def read() -> tuple[Any, dict[str, Any]]:
         apps.app_configs[each.label] = each
     was_read["INSTALLED_APPS"] = settings.INSTALLED_APPS
     settings._wrapped = settings._wrapped  # what these looked at is seen again
-    LazySettings.__getattr__ = noted  # type: ignore[method-assign]
+    LazySettings.__getattr__ = noted
     apps.apps_ready = True
     for each in apps.get_app_configs():
         each.import_models()
@@ -113,7 +117,7 @@ def read() -> tuple[Any, dict[str, Any]]:
     apps.apps_ready = apps.models_ready = apps.ready = False
     apps.app_configs.clear()
     apps.clear_cache()
-    LazySettings.__getattr__ = look  # type: ignore[method-assign]
+    LazySettings.__getattr__ = look
     used, settings._wrapped = settings._wrapped, empty
     del connections["default"]  # models ask how long names may be; nothing was connected
     vars(connections).pop("settings")
@@ -125,22 +129,21 @@ def read() -> tuple[Any, dict[str, Any]]:
 
 
 def begin_anew(
-    used: Any, was_read: dict[str, Any], cold: Sequence[str], environment: Mapping[str, str]
+    used: Any, was_read: dict[str, Any], cold: list[str], environment: Mapping[str, str]
 ) -> None:
     """The program's own settings are read where it asks for them. `cold`: its command line."""
     umask = os.umask(0)
     os.umask(umask)
 
-    def setup(self: LazySettings, name: str | None = None) -> None:
-        LazySettings._setup = usual  # type: ignore[method-assign]
+    def setup(self: Any, name: str | None = None) -> None:
+        LazySettings._setup = usual
         for each in READ_AGAIN:
             importlib.reload(sys.modules[each])
         del sys.modules[SETTINGS]
-        os.environ.setdefault(
-            "DJANGO_SETTINGS_MODULE", SETTINGS
-        )  # as `project` does, which is read
+        # as `project` does, which was read
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
         usual(self, name)
-        own = {name: getattr(self._wrapped, name, ABSENT) for name in was_read}
+        own: dict[str, Any] = {name: getattr(self._wrapped, name, ABSENT) for name in was_read}
         # further ones are read as ever; no database was asked
         own["INSTALLED_APPS"] = own["INSTALLED_APPS"][: len(was_read["INSTALLED_APPS"])]
         if own | {"DATABASES": was_read["DATABASES"]} != was_read:
@@ -151,5 +154,5 @@ def begin_anew(
                 setattr(self._wrapped, key, value)
 
     usual = LazySettings._setup
-    LazySettings._setup = setup  # type: ignore[method-assign]
+    LazySettings._setup = setup
     shutdown.begin_anew()  # else all that begin here end with the first that is told to

@@ -215,6 +215,7 @@ def main(asked: socket.socket, loaded: str) -> list[str]:
                 asked.close()
                 for number in [told, *running, *(told for _, told in running.values())]:
                     os.close(number)
+                arguments: list[str]
                 arguments, environment, umask = json.loads(wish)
                 _begun(standard, environment, umask)
                 if begin_anew is not None:

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),
 ]
 GRACE = 2.0
-SECONDS = 60.0
+SECONDS = 30.0
 """For what a loaded machine needs beside the grace."""
 CODES = {
     "leave": "step_left",
