@@ -343,6 +343,17 @@ class World:
         runs = Run.objects.filter(status=RUNNING).values_list("pk", "epoch", "status")
         return [Touched(*row) for row in patiently(lambda: list(runs))]
 
+    def note_silence(self, touched: Collection[Touched], *, since: float) -> None:
+        """The database was away: where that took as long as leases do, whoever is first takes what
+        is claimed, and it need not be at work any more when this looks.
+        """
+        if time.monotonic() - since > self.lease / 2:
+            claimed = Run.objects.filter(status__in=[PENDING, RUNNING], epoch__gt=0)
+            keys = patiently(lambda: list(claimed.values_list("pk", flat=True)))
+            self.died_at |= {
+                ids.show("run", key) for key in [*keys, *(claim.run for claim in touched)]
+            }
+
     def await_recovery(
         self,
         name: str,

@@ -46,8 +46,9 @@ class Crashes(Fault):
                 # with all messages in it: the product must not need one of them
                 self._away(world, world.redis)
             case "restart postgresql":
-                touched = world.running()
+                touched, began = world.running(), time.monotonic()
                 self._away(world, world.postgresql)
+                world.note_silence(touched, since=began)
         world.await_recovery("crashes", touched, since=time.monotonic())
         return kind
 

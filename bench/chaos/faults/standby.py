@@ -44,7 +44,7 @@ class Standby(Fault):
             what="a standby that follows",
         )
         world.ended.wait(world.dice.uniform(1, 3))  # work goes on, and every commit waits for both
-        touched = world.running()
+        touched, began = world.running(), time.monotonic()
         with world.outage():
             primary.kill()
             say(standby, f"SELECT pg_promote(true, {WAIT:g})")
@@ -54,6 +54,7 @@ class Standby(Fault):
         if before is not None:
             before.remove()
         shutil.rmtree(primary.folder, ignore_errors=True)
+        world.note_silence(touched, since=began)
         world.await_recovery("standby", touched, since=time.monotonic())
         return "promoted"
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from bench.chaos.disk import Disk
 from bench.chaos.faults import Fault
 from bench.chaos.hosts.servers import say
-from checkpoints import ids
 from tests.servers.private import PostgreSQL, find
 
 if TYPE_CHECKING:
@@ -100,9 +99,7 @@ class Wal(Fault):
                 )
                 if ended:
                     world.postgresql.start()
-        # leases ran out meanwhile: whoever is first takes the run
-        if time.monotonic() - began > world.lease / 2:
-            world.died_at |= {ids.show("run", claim.run) for claim in [*touched, *world.running()]}
+        world.note_silence(touched, since=began)
         world.await_recovery("wal", touched, since=time.monotonic())
         if self._refused(world) == before:
             return "no order needed room"

@@ -116,6 +116,7 @@ class Failover(Fault):
             places.lose_primary()
             places.promote()
             world.postgresql = places.postgresql
+            world.note_silence(touched, since=since)
             world.await_recovery("failover", touched, since=since)
             places.bring_back()
         return "promoted"
