@@ -254,12 +254,14 @@ def test_no_more_start_in_a_time_than_the_rate_says(many):
     )
     assert reason.details == ["3 of them begin when others have ended."]
     assert children.start_more(parent.pk).woken == []
-    for turn in (2, 4):  # the minute is over
-        earlier = F("created_at") - dt.timedelta(minutes=1)
-        Run.objects.filter(depth=1).update(created_at=earlier)
+    # of the first of the two the minute is over, then of the second, too
+    for seconds, ended in (({"c0": 60, "c1": 30}, 3), ({"c1": 30, "c2": 60}, 5)):
+        for name, second in seconds.items():
+            earlier = F("created_at") - dt.timedelta(seconds=second)
+            Run.objects.filter(depth=1, child_name=name).update(created_at=earlier)
         Run.objects.filter(pk=parent.pk).update(gather_due_at=timezone.now())
         work_off()
-        assert counts(order)["ended"] == min(5, turn + 2)
+        assert counts(order)["ended"] == ended
     assert fresh(order).status == "completed"
     assert state_of(fresh(order))["count"] == 5
 
