@@ -93,7 +93,15 @@ FAULTS = [
         "hitl/decisions/visibility.py",
         "    pause = pauses.filter(pk=pause_id).visible_to(by).first()\n",
         "    pause = pauses.filter(pk=pause_id).first()\n",
-        ("tests/hitl/decisions/test_decide.py", "tests/hitl/api/test_pauses.py"),
+        ("tests/hitl/decisions/talk/test_comments.py",),
+        "F4",
+    ),
+    Fault(
+        "a stranger is shown a question",
+        "hitl/decisions/visibility.py",
+        "Pause.objects.shown().visible_to(by).filter(pk=key)",
+        "Pause.objects.shown().filter(pk=key)",
+        ("tests/hitl/api/test_pauses.py",),
         "F4",
     ),
     Fault(
