@@ -30,7 +30,7 @@ def say(name: str, text: str) -> None:
 def spin() -> None:
     """Once all are at work: before, it would take a processor for nothing."""
     while not (FOLDER / "spin").exists():
-        time.sleep(0.05)
+        time.sleep(0.05)  # a file appears without a word
     say("spins", "")
     number = 0
     while True:
@@ -39,7 +39,7 @@ def spin() -> None:
 
 def sleep() -> None:
     while True:
-        time.sleep(0.05)
+        time.sleep(0.05)  # a file appears without a word
 
 
 def swallow() -> None:
