@@ -101,7 +101,7 @@ DEFAULT_PROMPT = "{{request}}"
 
 def invalid(field: str, text: str) -> ConfigInvalid:
     """What is wrong with one part of a configuration."""
-    return ConfigInvalid({field: [text]})
+    return ConfigInvalid.of(field, text)
 
 
 def check(config: Mapping[str, Any]) -> None:

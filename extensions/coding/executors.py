@@ -58,12 +58,9 @@ def check(config: Mapping[str, Any]) -> None:
     """
     name = config.get("executor", COMMAND)
     if name not in (AGENT, COMMAND):
-        raise ConfigInvalid(
-            {
-                "executor": [
-                    f"Write {AGENT} or {COMMAND}; left out, it is what the server's settings say."
-                ]
-            }
+        raise ConfigInvalid.of(
+            "executor",
+            f"Write {AGENT} or {COMMAND}; left out, it is what the server's settings say.",
         )
     rest = {key: value for key, value in config.items() if key not in OWN}
     if rest and not {"executor", "command"} & config.keys():

@@ -135,7 +135,7 @@ def check(config: Mapping[str, Any]) -> None:
         ) from error
     both = set(config.get("free", FREE)) & set(config.get("denied", ()))
     if "free" in config and both:
-        raise ConfigInvalid({"denied": [f"{', '.join(sorted(both))}: free and denied at once."]})
+        raise ConfigInvalid.of("denied", f"{', '.join(sorted(both))}: free and denied at once.")
 
 
 def waiting(state: State, context: Context) -> Pending | None:

@@ -136,68 +136,47 @@ def check_words(pause: Pause, answer: Answer) -> None:
     action, feedback = answer.action, answer.feedback
     if action != CANCEL and action not in pause.answers:
         known = ", ".join([*pause.answers, CANCEL])
-        raise AnswerInvalid(
-            {
-                "decision": [
-                    gettext("“%(value)s” is not an answer here. Answers are: %(known)s.")
-                    % {"value": action[:60], "known": known}
-                ]
-            },
+        raise AnswerInvalid.of(
+            "decision",
+            gettext("“%(value)s” is not an answer here. Answers are: %(known)s.")
+            % {"value": action[:60], "known": known},
             code="unknown_answer",
         )
     names = [stage["name"] for stage in stages.of(pause.review)]
     if answer.stage and answer.stage not in names:
         known = refusals.unknown("stage", answer.stage, names)
-        raise AnswerInvalid({"stage": [known]}, code="unknown_stage")
+        raise AnswerInvalid.of("stage", known, code="unknown_stage")
     if len(feedback) > MAX_FEEDBACK:
-        raise AnswerInvalid(
-            {
-                "feedback": [
-                    gettext(
-                        "Feedback may have up to %(max_feedback)s characters; this "
-                        "has %(feedback)s."
-                    )
-                    % {"max_feedback": MAX_FEEDBACK, "feedback": len(feedback)}
-                ]
-            }
+        raise AnswerInvalid.of(
+            "feedback",
+            gettext("Feedback may have up to %(max_feedback)s characters; this has %(feedback)s.")
+            % {"max_feedback": MAX_FEEDBACK, "feedback": len(feedback)},
         )
     if feedback != codec.readable(feedback):
-        raise AnswerInvalid(
-            {
-                "feedback": [
-                    (
-                        gettext(
-                            "The feedback holds characters that cannot be kept: a NUL, or bytes "
-                            "that are no UTF-8."
-                        )
-                    )
-                ]
-            }
+        raise AnswerInvalid.of(
+            "feedback",
+            gettext(
+                "The feedback holds characters that cannot be kept: a NUL, or bytes "
+                "that are no UTF-8."
+            ),
         )
     if action == REVISE and not feedback:
-        raise AnswerInvalid(
-            {"feedback": [gettext("Say what should change: a revision needs feedback.")]},
+        raise AnswerInvalid.of(
+            "feedback",
+            gettext("Say what should change: a revision needs feedback."),
             code="feedback_required",
         )
     if action in pause.review.get("reason_required", []) and not feedback:
-        raise AnswerInvalid(
-            {
-                "feedback": [
-                    gettext("Say why: the rules of this step ask for a reason with this answer.")
-                ]
-            },
+        raise AnswerInvalid.of(
+            "feedback",
+            gettext("Say why: the rules of this step ask for a reason with this answer."),
             code="reason_required",
         )
     if action == REVISE and not pause.may_revise:
-        raise AnswerInvalid(
-            {
-                "decision": [
-                    gettext(
-                        "This was sent back %(max_revisions)s times already. Approve it or cancel."
-                    )
-                    % {"max_revisions": pause.max_revisions}
-                ]
-            },
+        raise AnswerInvalid.of(
+            "decision",
+            gettext("This was sent back %(max_revisions)s times already. Approve it or cancel.")
+            % {"max_revisions": pause.max_revisions},
             code="revisions_exhausted",
         )
 
@@ -208,13 +187,10 @@ def check_stage(pause: Pause, answer: Answer, theirs: Sequence[str]) -> None:
     `theirs` are those of whoever answers.
     """
     if policy.approves(answer.action) and not answer.stage and len(theirs) > 1:
-        raise AnswerInvalid(
-            {
-                "stage": [
-                    gettext("You are asked at several stages: name one of %(join)s.")
-                    % {"join": ", ".join(theirs)}
-                ]
-            },
+        raise AnswerInvalid.of(
+            "stage",
+            gettext("You are asked at several stages: name one of %(join)s.")
+            % {"join": ", ".join(theirs)},
             code="stage_required",
         )
 
@@ -240,7 +216,7 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
         message = gettext(
             "The content of this question is answered as it is: this answer takes no edited text."
         )
-        raise AnswerInvalid({"edited_content": [message]}, code="edits_not_allowed")
+        raise AnswerInvalid.of("edited_content", message, code="edits_not_allowed")
     text = answer.edited_content.replace("\r\n", "\n").strip("\n")
     fault = (
         ""
@@ -259,7 +235,7 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
             "UTF-8."
         )
     if fault:
-        raise AnswerInvalid({"edited_content": [fault]}, code="edit_invalid")
+        raise AnswerInvalid.of("edited_content", fault, code="edit_invalid")
     return replace(answer, edited_content=None if text == pause.content.strip("\n") else text)
 
 
@@ -299,8 +275,9 @@ def check_payload(
             if asked.required_inputs
             else gettext("This question asks for no data.")
         )
-        raise AnswerInvalid(
-            {"input": [gettext("%(message)s Answer again without it.") % {"message": message}]},
+        raise AnswerInvalid.of(
+            "input",
+            gettext("%(message)s Answer again without it.") % {"message": message},
             code="input_unexpected",
         )
     if not wanted:

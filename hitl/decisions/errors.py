@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from typing import Self
 
 from django.http import Http404
 from django.utils.translation import gettext, gettext_lazy
@@ -14,6 +16,7 @@ from hitl.rendering.own_words import own
 from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus
+from runs.workflows.refusals import FieldsRefused, as_text
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 PAST = {APPROVE: "approved", REVISE: "sent back for revision", CANCEL: "cancelled"}
@@ -27,28 +30,30 @@ class NotFound(Http404):
     code = "not_found"
 
 
-class AnswerInvalid(Exception):
-    """The answer cannot be taken as it is; the pause stays open.
+OF_DATA = "input."
+"""How the names of fields of the data begin: a sentence about one says which."""
 
-    `errors` maps a field to sentences.
-    """
+
+class AnswerInvalid(FieldsRefused):
+    """The answer cannot be taken as it is; the pause stays open."""
 
     code = "answer_invalid"
 
-    def __init__(self, errors: dict[str, list[str]], code: str = "answer_invalid") -> None:
-        super().__init__(
-            gettext("Nothing was decided; the question is still open.")
-            + " "
-            + " ".join(_named(field, text) for field, texts in errors.items() for text in texts)
-        )
-        self.errors = errors
+    def __init__(self, errors: Mapping[str, list[str]], code: str = "answer_invalid") -> None:
+        super().__init__(errors)
         self.code = code
 
+    @classmethod
+    def of(cls, field: str, *sentences: str, code: str = "answer_invalid") -> Self:
+        """Refuse one field."""
+        return cls({field: [*sentences]}, code)
 
-def _named(field: str, text: str) -> str:
-    """A sentence with the field of the data that it is about, where it is about one."""
-    name = field.removeprefix("input.")
-    return f"{name}: {text}" if name != field else text
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        said = (
+            as_text({field.removeprefix(OF_DATA) if field.startswith(OF_DATA) else "": texts})
+            for field, texts in errors.items()
+        )
+        return " ".join([gettext("Nothing was decided; the question is still open."), *said])
 
 
 class AlreadyAnswered(PauseClosed):

@@ -35,10 +35,6 @@ class ViewInvalid(FieldRefused):
 
     code = "view_invalid"
 
-    @property
-    def errors(self) -> dict[str, list[str]]:
-        return {self.field: [str(self)]}
-
 
 class NotYourView(Exception):
     """A view that a team shares is changed by whoever made it."""

@@ -15,26 +15,16 @@ from rest_framework.views import exception_handler as drf_handler
 from checkpoints.database import outages
 from checkpoints.export.thread_document import DocumentTooLarge
 from hitl.decisions import revisions, services
-from hitl.decisions.deadlines import changes as deadline_changes
 from hitl.find.asking import NotUnderstood
-from hitl.find.saved import ViewInvalid
 from hitl.http import errors, problems
 from hitl.http.authentication import takes
 from hitl.http.incoming import BodyTooLarge
 from hitl.http.queries import UnknownParameter
 from hitl.models import Decision
-from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.quotas import QuotaUsed
-from hitl.wait_gate import resume, resume_events, waits
-from hitl.wait_gate.starts import StartInvalid
-from runs.agents.approval import RulesRefused
+from hitl.wait_gate import resume, resume_events
 from runs.api.requests import CannotBe
-from runs.definitions import TemplateInvalid
-from runs.definitions.tool_approvals import CallInvalid
-from runs.git.repositories import RepositoryInvalid
-from runs.schedules.keeping import ScheduleInvalid
-from runs.services import InputInvalid
-from runs.services.limits import LimitInvalid
+from runs.workflows.refusals import FieldRefused, FieldsRefused
 
 logger = logging.getLogger(__name__)
 
@@ -99,22 +89,7 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case (
-            services.AnswerInvalid()
-            | InputInvalid()
-            | TemplateInvalid()
-            | deadline_changes.PostponingInvalid()
-            | EndpointInvalid()
-            | RepositoryInvalid()
-            | CallInvalid()
-            | RulesRefused()
-            | waits.WaitInvalid()
-            | ScheduleInvalid()
-            | ViewInvalid()
-            | NotUnderstood()
-            | LimitInvalid()
-            | StartInvalid()
-        ):
+        case FieldsRefused() | FieldRefused() | NotUnderstood():
             return {"errors": error.errors}
         case DocumentTooLarge():
             return {"limit": error.limit}

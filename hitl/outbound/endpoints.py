@@ -43,10 +43,6 @@ class EndpointInvalid(FieldRefused):
 
     code = "endpoint_invalid"
 
-    @property
-    def errors(self) -> dict[str, list[str]]:
-        return {self.field: [str(self)]}
-
 
 class NotYourEndpoint(Exception):
     """This person may not make or change such an endpoint."""

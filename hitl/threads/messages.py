@@ -240,16 +240,13 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
         payload = {field: text} if field else dict(given)
         reply = Answer(ANSWER if ANSWER in pause.answers else APPROVE, via, payload=payload)
     elif text is None:
-        raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
+        raise AnswerInvalid.of("input", "Send the answer as text, under `input` or `content`.")
     else:
         action = WORDS.get(text) or (ANSWER if ANSWER in pause.answers else REVISE)
         if action == REVISE and REVISE not in pause.answers:
-            raise AnswerInvalid(
-                {
-                    "input": [
-                        f"Only APPROVE or REJECT can be answered here, not {in_json(text, 60)}."
-                    ]
-                },
+            raise AnswerInvalid.of(
+                "input",
+                f"Only APPROVE or REJECT can be answered here, not {in_json(text, 60)}.",
                 code="unknown_answer",
             )
         # the steps that follow read an answer as any input

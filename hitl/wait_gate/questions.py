@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,7 +22,7 @@ from runs.security import ssrf
 from runs.services import external_runs
 from runs.workflows import owned, schemas, tool_calls
 from runs.workflows.base import StepFailed
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, FieldsRefused, as_text
 from runs.workflows.reviews import rules as review_rules
 from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE, CANCEL
@@ -52,20 +53,13 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@=+-]{0,199}", re.ASCII)
 """What may stand in an address as it is."""
 
 
-class WaitInvalid(Exception):
-    """The wait cannot be opened as it is; nothing was written.
-
-    `errors` maps a field to sentences.
-    """
+class WaitInvalid(FieldsRefused):
+    """The wait cannot be opened as it is; nothing was written."""
 
     code = "wait_invalid"
 
-    def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(
-            "No wait was opened: "
-            + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
-        )
-        self.errors = errors
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        return f"No wait was opened: {as_text(errors)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,100 +139,27 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.ExternalQ
         token: of the agent that asks; None for another engine.
     """
     _check_id(asked.run_id, token)
-    if not (asked.question or asked.blocking_reason):
-        raise WaitInvalid({"question": ["Say what is asked."]})
-    if asked.valid_for is not None and not asked.key:
-        raise WaitInvalid({"valid_for": ["It is about the answer under a key: name a key."]})
-    if not 0 <= (asked.valid_for or 0) <= LONGEST_VALID:
-        raise WaitInvalid({"valid_for": [f"0 to {LONGEST_VALID} seconds."]})
-    for name, longest in LONGEST.items():
-        if len(getattr(asked, name)) > longest:
-            raise WaitInvalid({name: [f"Up to {longest} characters."]})
-    try:
-        plain = asked.told
-        codec.check(plain, "wait")
-        if codec.holds_unreadable(plain):
-            raise WaitInvalid(
-                {
-                    "": [
-                        (
-                            "There are characters in it that cannot be kept: a NUL, or bytes "
-                            "that are no UTF-8."
-                        )
-                    ]
-                }
-            )
-        for name in ("state", "calls"):
-            if len(codec.encode(plain[name])) > MAX_STATE:
-                raise WaitInvalid({name: [f"Up to {MAX_STATE} bytes."]})
+    with _refusing(asked):
+        _check_words(asked)
         calls = external_runs.checked_calls(asked.calls)
         if calls and (asked.required_inputs or asked.choices):
-            raise WaitInvalid({"calls": ["A question about calls asks for nothing else."]})
+            raise WaitInvalid.of("calls", "A question about calls asks for nothing else.")
         wanted = tool_calls.required(calls) if calls else asked.required_inputs
         inputs = schemas.check_inputs(wanted) if wanted else {}
         given, until = _until(asked)
         rules = review_rules.check(given, step_options.calendars())
         stages.check_inputs(inputs, rules)
-    except codec.NotJson as error:
-        raise WaitInvalid({"": [str(error)]}) from error
-    except tool_calls.CallsRefused as error:
-        raise WaitInvalid({"calls": [str(error)]}) from error
-    except schemas.SchemaRefused as error:
-        raise WaitInvalid({f"required_inputs.{error.field}".rstrip("."): [error.words]}) from error
-    except review_rules.ReviewInvalid as error:
-        if asked.next_deadline and error.field == "deadline.after":
-            raise WaitInvalid({"next_deadline": ["Up to ten years from now."]}) from error
-        raise WaitInvalid({f"review.{error.field}".rstrip("."): [str(error)]}) from error
-    except FieldRefused as error:  # of stages, each of which brings its own part
-        raise WaitInvalid({f"required_inputs.{error.field}".rstrip("."): [str(error)]}) from error
     if rules.get("undo"):  # the other engine goes on as soon as it is told
-        raise WaitInvalid(
-            {"review.undo": ["An answer to another engine is not taken back; leave it out."]}
+        raise WaitInvalid.of(
+            "review.undo", "An answer to another engine is not taken back; leave it out."
         )
-    if taken := owned.named(asked.state, elsewhere=True):
-        raise WaitInvalid(
-            {
-                "state": [
-                    (
-                        f"{', '.join(taken)}: these names are the engine's own here. Put them "
-                        "one level deeper."
-                    )
-                ]
-            }
-        )
-    if taken := owned.named(schemas.asked_for(inputs), elsewhere=True):
-        raise WaitInvalid(
-            {
-                "required_inputs": [
-                    (
-                        f"{', '.join(taken)}: these names are the engine's own here. Ask under "
-                        "another name."
-                    )
-                ]
-            }
-        )
-    if asked.prompt_id and not external_runs.is_prompt_id(asked.prompt_id):
-        raise WaitInvalid(
-            {
-                "prompt_id": [
-                    "Up to 200 letters, digits and . _ : ~ @ = + -; not beginning with pse_."
-                ]
-            }
-        )
-    if asked.callback_url:
-        try:
-            ssrf.parse(asked.callback_url)
-        except ssrf.AddressRefused as error:
-            raise WaitInvalid({"callback_url": [str(error)]}) from error
-    for to in asked.recipients:
-        check_recipient(to)
-    if asked.callback_secret and not signatures.is_secret(asked.callback_secret):
-        raise WaitInvalid({"callback_secret": ["whsec_ and the base64 of at least 24 bytes."]})
+    _check_names(asked, inputs)
+    _check_addresses(asked)
     answers, labels = tool_calls.answers_to(calls, to="") if calls else _answers(asked, inputs)
     try:
         outside = external_runs.asked_outside(rules, calls, answers)
     except StepFailed as error:
-        raise WaitInvalid({"review.external": [str(error)]}) from error
+        raise WaitInvalid.of("review.external", str(error)) from error
     return external_runs.ExternalQuestion(
         state=dict(asked.state),
         question=asked.question or asked.reason.replace("_", " ").capitalize(),
@@ -261,6 +182,77 @@ def check(asked: WaitRequest, token: ApiToken | None) -> external_runs.ExternalQ
     )
 
 
+def _check_words(asked: WaitRequest) -> None:
+    if not (asked.question or asked.blocking_reason):
+        raise WaitInvalid.of("question", "Say what is asked.")
+    if asked.valid_for is not None and not asked.key:
+        raise WaitInvalid.of("valid_for", "It is about the answer under a key: name a key.")
+    if not 0 <= (asked.valid_for or 0) <= LONGEST_VALID:
+        raise WaitInvalid.of("valid_for", f"0 to {LONGEST_VALID} seconds.")
+    for name, longest in LONGEST.items():
+        if len(getattr(asked, name)) > longest:
+            raise WaitInvalid.of(name, f"Up to {longest} characters.")
+    plain = asked.told
+    codec.check(plain, "wait")
+    if codec.holds_unreadable(plain):
+        raise WaitInvalid.of(
+            "",
+            "There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8.",
+        )
+    for name in ("state", "calls"):
+        if len(codec.encode(plain[name])) > MAX_STATE:
+            raise WaitInvalid.of(name, f"Up to {MAX_STATE} bytes.")
+
+
+@contextmanager
+def _refusing(asked: WaitRequest) -> Iterator[None]:
+    """Refuse the wait where a rule of questions refuses a part of it."""
+    try:
+        yield
+    except codec.NotJson as error:
+        raise WaitInvalid.of("", str(error)) from error
+    except tool_calls.CallsRefused as error:
+        raise WaitInvalid.of("calls", str(error)) from error
+    except schemas.SchemaRefused as error:
+        field = f"required_inputs.{error.field}".rstrip(".")
+        raise WaitInvalid.of(field, error.words) from error
+    except review_rules.ReviewInvalid as error:
+        if asked.next_deadline and error.field == "deadline.after":
+            raise WaitInvalid.of("next_deadline", "Up to ten years from now.") from error
+        raise WaitInvalid.of(f"review.{error.field}".rstrip("."), str(error)) from error
+    except FieldRefused as error:  # of stages, each of which brings its own part
+        field = f"required_inputs.{error.field}".rstrip(".")
+        raise WaitInvalid.of(field, str(error)) from error
+
+
+def _check_names(asked: WaitRequest, inputs: Mapping[str, Any]) -> None:
+    """Refuse names of data that are the engine's own, and a name of the question that is none."""
+    for name, brought, instead in (
+        ("state", asked.state, "Put them one level deeper."),
+        ("required_inputs", schemas.asked_for(inputs), "Ask under another name."),
+    ):
+        if taken := owned.named(brought, elsewhere=True):
+            names = ", ".join(taken)
+            raise WaitInvalid.of(name, f"{names}: these names are the engine's own here. {instead}")
+    if asked.prompt_id and not external_runs.is_prompt_id(asked.prompt_id):
+        raise WaitInvalid.of(
+            "prompt_id", "Up to 200 letters, digits and . _ : ~ @ = + -; not beginning with pse_."
+        )
+
+
+def _check_addresses(asked: WaitRequest) -> None:
+    """Refuse what the answer, or word of the question, could not be sent to."""
+    if asked.callback_url:
+        try:
+            ssrf.parse(asked.callback_url)
+        except ssrf.AddressRefused as error:
+            raise WaitInvalid.of("callback_url", str(error)) from error
+    for to in asked.recipients:
+        check_recipient(to)
+    if asked.callback_secret and not signatures.is_secret(asked.callback_secret):
+        raise WaitInvalid.of("callback_secret", "whsec_ and the base64 of at least 24 bytes.")
+
+
 def _until(asked: WaitRequest) -> tuple[dict[str, Any], dt.datetime | None]:
     """The rules with a deadline that was given as a moment, and that moment.
 
@@ -271,8 +263,8 @@ def _until(asked: WaitRequest) -> tuple[dict[str, Any], dt.datetime | None]:
     if not asked.next_deadline or not isinstance(deadline, Mapping):
         return review, None
     if {"after", "calendar"} & deadline.keys():
-        raise WaitInvalid(
-            {"next_deadline": ["A moment here, or a duration in `deadline`: give one of them."]}
+        raise WaitInvalid.of(
+            "next_deadline", "A moment here, or a duration in `deadline`: give one of them."
         )
     try:
         until = dt.datetime.fromisoformat(asked.next_deadline)
@@ -280,7 +272,7 @@ def _until(asked: WaitRequest) -> tuple[dict[str, Any], dt.datetime | None]:
         until = None
     if until is None or until.tzinfo is None:
         text = "Give a moment with its zone, such as 2027-01-31T12:00:00Z."
-        raise WaitInvalid({"next_deadline": [text]})
+        raise WaitInvalid.of("next_deadline", text)
     seconds = math.ceil((until - clock.now()).total_seconds())
     after = f"PT{seconds}S" if seconds > 0 else "P3650D"
     return {**review, "deadline": {**deadline, "after": after}}, until
@@ -288,32 +280,25 @@ def _until(asked: WaitRequest) -> tuple[dict[str, Any], dt.datetime | None]:
 
 def check_recipient(recipient: str) -> None:
     if (wrong := recipients.why_not(recipient)) is not None:
-        raise WaitInvalid({"recipients": [wrong]})
+        raise WaitInvalid.of("recipients", wrong)
 
 
 def _check_id(name: str, token: ApiToken | None) -> None:
     if name.startswith(OF_TOKENS) != (token is not None):
-        raise WaitInvalid({"run_id": [f"{OF_TOKENS} begins the names of agents' own questions."]})
+        raise WaitInvalid.of("run_id", f"{OF_TOKENS} begins the names of agents' own questions.")
     try:
         ids.parse(Run.PREFIX, name)
         ours = True
     except ValueError:
         ours = False
     if ours or name in RESERVED:
-        raise WaitInvalid(
-            {
-                "run_id": [
-                    "This is an id of Waystation's own; use the one that your engine gave the run."
-                ]
-            }
+        raise WaitInvalid.of(
+            "run_id",
+            "This is an id of Waystation's own; use the one that your engine gave the run.",
         )
     if not RUN_ID.fullmatch(name):
-        raise WaitInvalid(
-            {
-                "run_id": [
-                    "Up to 200 letters, digits and . _ : ~ @ = + -, the first a letter or digit."
-                ]
-            }
+        raise WaitInvalid.of(
+            "run_id", "Up to 200 letters, digits and . _ : ~ @ = + -, the first a letter or digit."
         )
 
 
@@ -324,12 +309,8 @@ def _answers(
     usual, label = (ANSWER, "Send") if inputs else (APPROVE, "Approve")
     chosen = {choice["name"]: choice["label"] for choice in asked.choices}
     if len(chosen) < len(asked.choices) or chosen.keys() & {usual, CANCEL, "revise"}:
-        raise WaitInvalid(
-            {
-                "choices": [
-                    f"Each needs a name of its own, and {usual}, revise and cancel are taken."
-                ]
-            }
+        raise WaitInvalid.of(
+            "choices", f"Each needs a name of its own, and {usual}, revise and cancel are taken."
         )
     labels = ({} if usual == APPROVE else {usual: label}) | chosen
     return {usual: "", **dict.fromkeys(chosen, "")}, labels

@@ -80,17 +80,14 @@ def check(event: ResumeEvent) -> None:
     try:
         codec.check({**fields, "payload": event.payload}, "event")
     except codec.NotJson as error:
-        raise AnswerInvalid({"payload": [str(error)]}) from error
+        raise AnswerInvalid.of("payload", str(error)) from error
     if codec.holds_unreadable(fields):
-        raise AnswerInvalid(
-            {
-                "sender_metadata": [
-                    "It holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."
-                ]
-            }
+        raise AnswerInvalid.of(
+            "sender_metadata",
+            "It holds characters that cannot be kept: a NUL, or bytes that are no UTF-8.",
         )
     if len(codec.encode(fields)) > MAX_METADATA:
-        raise AnswerInvalid({"sender_metadata": [f"Up to {MAX_METADATA} bytes."]})
+        raise AnswerInvalid.of("sender_metadata", f"Up to {MAX_METADATA} bytes.")
 
 
 def fits(pause: Pause, event: ResumeEvent) -> bool:
@@ -176,12 +173,9 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
     stage = fields.pop("stage", event.stage)
     fields.pop("decision", None)
     if fields:
-        raise AnswerInvalid(
-            {
-                "payload": [
-                    f"The answer {in_json(action)} takes no {', '.join(sorted(fields))[:200]}."
-                ]
-            },
+        raise AnswerInvalid.of(
+            "payload",
+            f"The answer {in_json(action)} takes no {', '.join(sorted(fields))[:200]}.",
             code="input_unexpected",
         )
     if (
@@ -190,12 +184,9 @@ def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
         or not isinstance(stage, str)
         or (revision is not None and type(revision) is not int)
     ):
-        raise AnswerInvalid(
-            {
-                "payload": [
-                    "feedback, content_digest and stage are texts, and revision is a whole number."
-                ]
-            }
+        raise AnswerInvalid.of(
+            "payload",
+            "feedback, content_digest and stage are texts, and revision is a whole number.",
         )
     return Answer(
         action,
@@ -239,8 +230,9 @@ def _action(pause: Pause, event: ResumeEvent) -> str:
         return word
     if usual and (data or usual == ANSWER):
         return usual
-    raise AnswerInvalid(
-        {"payload.decision": [f"Say which: {', '.join([*pause.answers, CANCEL])}."]},
+    raise AnswerInvalid.of(
+        "payload.decision",
+        f"Say which: {', '.join([*pause.answers, CANCEL])}.",
         code="unknown_answer",
     )
 

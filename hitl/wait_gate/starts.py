@@ -44,10 +44,6 @@ class StartInvalid(FieldRefused):
 
     code = "start_invalid"
 
-    @property
-    def errors(self) -> dict[str, list[str]]:
-        return {self.field: [str(self)]}
-
 
 class MayNotStart(Exception):
     """This person may not make inbound starts. Nothing was made."""

@@ -146,10 +146,10 @@ def _open(
     elif Pause.objects.open().filter(run__thread=outer.thread).exists():
         raise WaitOpen(_why_not(asked, by))
     if question.until is not None and question.until <= clock.now():
-        raise WaitInvalid({"next_deadline": ["It has passed, so nobody could answer in time."]})
+        raise WaitInvalid.of("next_deadline", "It has passed, so nobody could answer in time.")
     pause = external_runs.open_wait(outer.thread, question)
     if agent is not None and not policy.answerers(pause).exists():
-        raise WaitInvalid({"team": [NOBODY]})
+        raise WaitInvalid.of("team", NOBODY)
     keyed.made(pause.run.shown_id)
     if asked.callback_url:
         endpoints.keep_callback(outer.thread, asked.callback_url, secret=asked.callback_secret)
@@ -255,7 +255,7 @@ def _let_end(asked: WaitRequest, by: User) -> None:
 def _team(asked: WaitRequest, by: User) -> Group | None:
     team = by.groups.filter(name=asked.team).first() if asked.team else None
     if asked.team and team is None:
-        raise WaitInvalid({"team": ["You are in no team of this name."]})
+        raise WaitInvalid.of("team", "You are in no team of this name.")
     return team
 
 

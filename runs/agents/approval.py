@@ -105,17 +105,12 @@ class Verdict:
     """
 
 
-class RulesRefused(Exception):
-    """Rules that cannot be taken.
-
-    `errors` maps the place of each fault, such as `2.when.op`, to sentences.
+class RulesRefused(refusals.FieldsRefused):
+    """Rules that cannot be taken. `errors` maps the place of each fault, such as `2.when.op`, to
+    sentences.
     """
 
     code = "rules_refused"
-
-    def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(refusals.as_text(errors))
-        self.errors = errors
 
 
 def explain(

@@ -134,8 +134,8 @@ def check(config: Mapping[str, Any]) -> None:
         try:
             _ = name == ASK_HUMAN or find(name)
         except UnknownTool as error:
-            raise ConfigInvalid(
-                {"tools": [f"{error} Known are {', '.join([*tools.names(), ASK_HUMAN])}."]}
+            raise ConfigInvalid.of(
+                "tools", f"{error} Known are {', '.join([*tools.names(), ASK_HUMAN])}."
             ) from error
     read(config)
 
@@ -149,7 +149,7 @@ def _shape(config: Mapping[str, Any]) -> None:
             f"Write {SCRIPTED}, or a provider and a name such as openai:gpt-5-mini; providers are "
             f"{' and '.join(PROVIDERS)}."
         )
-        raise ConfigInvalid({"model": [expected]})
+        raise ConfigInvalid.of("model", expected)
     check_url(url)
 
 
@@ -163,8 +163,8 @@ def check_url(url: str) -> None:
         or parts.query
         or parts.fragment
     ):
-        raise ConfigInvalid(
-            {"base_url": ["Write https://host/v1, without a user, a password or a question mark."]}
+        raise ConfigInvalid.of(
+            "base_url", "Write https://host/v1, without a user, a password or a question mark."
         )
 
 
@@ -184,7 +184,7 @@ def read(config: Mapping[str, Any]) -> Agent:
             else {}
         )
     except schemas.SchemaRefused as error:
-        raise ConfigInvalid({"output_schema": [str(error)]}) from error
+        raise ConfigInvalid.of("output_schema", str(error)) from error
     plain = {name: config[name] for name in PLAIN if name in config}
     limits = TurnLimits(**config.get("limits", {}))
     history = config.get("history", {}).get("tokens")

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 
 from django.utils.translation import gettext
 
-from runs.workflows.refusals import FieldRefused
+from runs.workflows.refusals import FieldRefused, FieldsRefused
 
 SAVED_MEANWHILE = (
     "Somebody saved this template at the same moment. Look at the new version and save again."
 )
 
 
-class TemplateInvalid(Exception):
-    """A template cannot be saved. `errors` maps a field to sentences."""
+class TemplateInvalid(FieldsRefused):
+    """A template cannot be saved."""
 
     code = "template_invalid"
 
-    def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(
-            gettext("The template was not saved: ")
-            + " ".join(text for texts in errors.values() for text in texts)
-        )
-        self.errors = errors
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        return gettext("The template was not saved: ") + " ".join(chain(*errors.values()))
 
 
 class SavedMeanwhile(TemplateInvalid):
@@ -36,9 +33,7 @@ class SavedMeanwhile(TemplateInvalid):
         super().__init__({"version": [SAVED_MEANWHILE]})
 
 
-def refused(field: str, *sentences: str) -> TemplateInvalid:
-    """Give the refusal of one field, to be raised."""
-    return TemplateInvalid({field: [*sentences]})
+refused = TemplateInvalid.of
 
 
 class TemplateNotFound(Exception):

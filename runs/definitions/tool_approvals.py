@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from runs.agents import approval, tools
@@ -13,7 +14,7 @@ from runs.definitions import templates
 from runs.definitions.errors import TemplateInvalid
 from runs.definitions.freezing import freeze_steps
 from runs.models import Template
-from runs.workflows.refusals import in_json
+from runs.workflows.refusals import FieldsRefused, in_json
 from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
 
@@ -22,14 +23,13 @@ class ToolNotFound(Exception):
     code = "tool_not_found"
 
 
-class CallInvalid(Exception):
-    """The question cannot be answered as it is put. `errors` maps a field to sentences."""
+class CallInvalid(FieldsRefused):
+    """The question cannot be answered as it is put."""
 
     code = "call_invalid"
 
-    def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(" ".join(text for texts in errors.values() for text in texts))
-        self.errors = errors
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        return " ".join(chain(*errors.values()))
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,8 @@ def place(template: str, step: str) -> AgentStep:
         None,
     )
     if found is None:
-        raise CallInvalid(
-            {
-                "step": [
-                    f"The template {in_json(template)} has no agent's step {in_json(step, 100)}."
-                ]
-            }
+        raise CallInvalid.of(
+            "step", f"The template {in_json(template)} has no agent's step {in_json(step, 100)}."
         )
     return found
 
@@ -133,6 +129,6 @@ def explain(
     try:
         read = tools.read_arguments(tool, arguments)
     except ToolFailed as error:
-        raise CallInvalid({"arguments": [str(error)]}) from error
+        raise CallInvalid.of("arguments", str(error)) from error
     verdict = approval.explain(tool, read, rules if at is None else at.rules)
     return Explained(tool=tool, offered=at is None or name in at.tools, verdict=verdict)

@@ -22,6 +22,7 @@ from runs.git.forges.places import BadForge, checked_project, checked_url, proje
 from runs.git.sources import check_source
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Template
 from runs.workflows import refusals
+from runs.workflows.refusals import FieldsRefused, as_text
 
 SETTLED = (
     "name", "default_template", "check_command", "author", "use_template_execution", "base_branch",
@@ -61,17 +62,13 @@ class OrdersStopped(Exception):
     code = "template_execution_off"
 
 
-class RepositoryInvalid(Exception):
-    """Settings that do not fit together. `errors` maps a field to sentences."""
+class RepositoryInvalid(FieldsRefused):
+    """Settings that do not fit together."""
 
     code = "repository_invalid"
 
-    def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(
-            gettext("Nothing was changed: ")
-            + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
-        )
-        self.errors = errors
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        return gettext("Nothing was changed: ") + as_text(errors)
 
 
 def find(repository_id: uuid.UUID) -> Repository:

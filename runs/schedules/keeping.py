@@ -48,10 +48,6 @@ class ScheduleInvalid(FieldRefused):
 
     code = "schedule_invalid"
 
-    @property
-    def errors(self) -> dict[str, list[str]]:
-        return {self.field: [str(self)]}
-
 
 class MayNotSchedule(Exception):
     """This person may not make schedules. Nothing was made."""

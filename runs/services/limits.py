@@ -48,10 +48,6 @@ class LimitInvalid(FieldRefused):
 
     code = "limit_invalid"
 
-    @property
-    def errors(self) -> dict[str, list[str]]:
-        return {self.field: [str(self)]}
-
 
 class MayNotLimit(Exception):
     """This person may not settle limits. Nothing was changed."""

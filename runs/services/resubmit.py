@@ -55,8 +55,8 @@ def ask_again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     _check_over(order)
     team = order.thread.team
     if team is not None and not by.groups.filter(pk=team.pk).exists():
-        raise InputInvalid(
-            {"team": [f"The order belongs to the team {team.name}, and you are not in it."]}
+        raise InputInvalid.of(
+            "team", f"The order belongs to the team {team.name}, and you are not in it."
         )
     first = order.runs.order_by("pk").first()
     assert first is not None  # made with the order
@@ -133,7 +133,7 @@ def _input(order: WorkOrder) -> dict[str, Any]:
             "It held a secret, which was not kept, so it cannot be started over as it was. Make "
             "a new work order."
         )
-        raise InputInvalid({"input": [message]})
+        raise InputInvalid.of("input", message)
     if not attachments.asked_in(order.template.input_schema):
         return values
     return dict(attachments.each_taken(order.template.input_schema, values, partial(_file, order)))
@@ -153,7 +153,7 @@ def _file(order: WorkOrder, path: str, kept: Mapping[str, Any]) -> dict[str, Any
             f"The file that {order_id} brought is not there any more. Make a new work order with "
             "it."
         )
-        raise InputInvalid({path: [message]}) from error
+        raise InputInvalid.of(path, message) from error
     return {"name": kept["name"], "content": content}
 
 

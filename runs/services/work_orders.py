@@ -40,7 +40,7 @@ from runs.urgency import Urgency
 from runs.workflows import attachments, registry, schemas
 from runs.workflows.base import DeliveryPolicy
 from runs.workflows.base.typed import faults
-from runs.workflows.refusals import in_json
+from runs.workflows.refusals import FieldsRefused, as_text, in_json
 
 LONGEST_TITLE, LONGEST_ABOUT = 120, 60
 """Characters of a title that is made of a request, and of what it takes from an input."""
@@ -48,17 +48,13 @@ FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
 
 
-class InputInvalid(Exception):
-    """A work order's input does not fit its template. `errors` maps a field to sentences."""
+class InputInvalid(FieldsRefused):
+    """A work order's input does not fit its template."""
 
     code = "input_invalid"
 
-    def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(
-            gettext("Nothing was begun: ")
-            + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
-        )
-        self.errors = errors
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        return gettext("Nothing was begun: ") + as_text(errors)
 
 
 def submit(
@@ -183,7 +179,7 @@ def check_priority(priority: int, by: User) -> None:
     """
     if not LOWEST <= priority <= HIGHEST:
         words = f"A whole number from {LOWEST} to {HIGHEST}; {NORMAL} is normal."
-        raise InputInvalid({"priority": [words]})
+        raise InputInvalid.of("priority", words)
     if priority > NORMAL and priority > rights.highest_priority(by):
         raise rights.Forbidden(
             "priority_not_allowed",
@@ -212,24 +208,18 @@ def _check_shape(template: Template, values: dict[str, Any]) -> dict[str, Any]:
     try:
         codec.check(values, "input")
     except codec.NotJson as error:
-        raise InputInvalid({"input": [str(error)]}) from error
+        raise InputInvalid.of("input", str(error)) from error
     if codec.holds_unreadable(values):
-        raise InputInvalid(
-            {
-                "input": [
-                    (
-                        "The input holds characters that cannot be shown: a NUL, or bytes that "
-                        "are no UTF-8."
-                    )
-                ]
-            }
+        raise InputInvalid.of(
+            "input",
+            "The input holds characters that cannot be shown: a NUL, or bytes that are no UTF-8.",
         )
     try:
         schema = schemas.check(attachments.as_kept(template.input_schema))
         errors = schemas.validate_resume_payload(schema, values)
     except schemas.SchemaRefused as error:
-        raise InputInvalid(
-            {"input": [f"The template's input schema cannot be used: {error}"[:300]]}
+        raise InputInvalid.of(
+            "input", f"The template's input schema cannot be used: {error}"[:300]
         ) from error
     if errors:
         raise InputInvalid({field or "input": texts for field, texts in errors.items()})
@@ -251,8 +241,8 @@ def _check_repository(template: Template, url: str) -> str:
     if not template.needs_repository:
         return ""
     if not url.strip():
-        raise InputInvalid(
-            {"repository_url": ["This template works on a repository: name a local path or a URL."]}
+        raise InputInvalid.of(
+            "repository_url", "This template works on a repository: name a local path or a URL."
         )
     return repositories.checked_source(url)
 
@@ -280,8 +270,8 @@ def _create(
     definition = definitions.freeze(template, kinds=kinds)
     _check_delivery(definition, source, repository, input, by)
     if registry.need_request(definition.steps) and not request.strip():
-        raise InputInvalid(
-            {"request": ["Say in words what is wanted: the step gets exactly these words."]}
+        raise InputInvalid.of(
+            "request", "Say in words what is wanted: the step gets exactly these words."
         )
     title = title or _usual_title(template, request, source, brought, input)
     thread = Thread(owner=by, team=team, title=title)
@@ -306,8 +296,8 @@ def _create(
     known = pictures.stops(definition.steps, named)
     for name in named:
         if name not in known:
-            raise InputInvalid(
-                {"interrupt": [f"The template has no step {in_json(name, 100)} to stop at."]}
+            raise InputInvalid.of(
+                "interrupt", f"The template has no step {in_json(name, 100)} to stop at."
             )
     files = {
         name: input[name] for name in attachments.names_in(template.input_schema) if name in input

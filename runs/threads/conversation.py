@@ -323,4 +323,4 @@ def _began(thread_id: uuid.UUID, message: Message) -> Run | None:
 
 
 def _unfit(words: str) -> InputInvalid:
-    return InputInvalid({"replaces": [words]})
+    return InputInvalid.of("replaces", words)

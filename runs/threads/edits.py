@@ -170,15 +170,15 @@ def _check(
     try:
         codec.check(dict(update), "values")
     except codec.NotJson as error:
-        raise InputInvalid({"values": [str(error)]}) from error
+        raise InputInvalid.of("values", str(error)) from error
     if names := owned.named(update):
-        raise InputInvalid({"values": [owned.refusal(names)]})
+        raise InputInvalid.of("values", owned.refusal(names))
     memory.check(thread, update, definition)
     known = {*schemas.declared(definition.state_schema), *definition.reducers, *state}
     if definition.state_schema and (unknown := sorted(set(update) - known)):
         there = ", ".join(sorted(known - owned.keys()))
         words = f"The workflow's state has no {in_json(unknown[0], 100)}. It has {there}."
-        raise InputInvalid({"values": [words]})
+        raise InputInvalid.of("values", words)
 
 
 def _check_types(
@@ -204,7 +204,7 @@ def _next(definition: Definition, base: Checkpoint | None, step: str) -> str:
     except sequence.UnknownName as error:
         there = ", ".join(known["name"] for known in steps)
         words = f"The template has no step {in_json(step, 100)}. It has {there}."
-        raise InputInvalid({"as_node": [words]}) from error
+        raise InputInvalid.of("as_node", words) from error
 
 
 def _terms(definition: Definition, start: Start) -> Start:

@@ -426,7 +426,7 @@ def checkpoint_of(turn: Turn, place: ThreadPosition, thread_id: uuid.UUID) -> Ch
         return place.head
     checkpoint = Checkpoint.objects.filter(pk=turn.checkpoint_id, thread=thread_id).first()
     if checkpoint is None:
-        raise InputInvalid({"checkpoint_id": ["This thread has no such checkpoint."]})
+        raise InputInvalid.of("checkpoint_id", "This thread has no such checkpoint.")
     wrote = _wrote(checkpoint)
     if wrote is not None and not wrote.keeps_checkpoints:
         raise NothingToResume(
@@ -441,18 +441,18 @@ def definition_of(turn: Turn, place: ThreadPosition) -> Definition:
     wrote it.
     """
     if turn.state is not None and turn.input is not None:
-        raise InputInvalid({"state": ["Give the whole state or new input, not both."]})
+        raise InputInvalid.of("state", "Give the whole state or new input, not both.")
     if turn.replaces and (turn.manual or turn.input is None):
-        raise InputInvalid(
-            {"replaces": ["What takes a message's place is new input, and nothing else beside it."]}
+        raise InputInvalid.of(
+            "replaces", "What takes a message's place is new input, and nothing else beside it."
         )
     _check_json(turn)
     if place.last is not None and turn.manual and not turn.template:
         return place.last.definition
     slug = turn.template or (place.last.definition.template_slug if place.last else "")
     if not slug:
-        raise InputInvalid(
-            {"template": ["This thread has not run yet: name the template of its first run."]}
+        raise InputInvalid.of(
+            "template", "This thread has not run yet: name the template of its first run."
         )
     template = definitions.current(slug)
     _check_template(template, turn)
@@ -467,19 +467,19 @@ def _check_json(turn: Turn) -> None:
         try:
             codec.check(dict(value or {}), name)
         except codec.NotJson as error:
-            raise InputInvalid({name: [str(error)]}) from error
+            raise InputInvalid.of(name, str(error)) from error
     if names := owned.named(turn.input):
-        raise InputInvalid({"input": [owned.refusal(names)]})
+        raise InputInvalid.of("input", owned.refusal(names))
 
 
 def _check_template(template: Template, turn: Turn) -> None:
     if template.needs_repository:
-        raise InputInvalid(
-            {"template": [f"{template.title} works on a repository: make a work order of it."]}
+        raise InputInvalid.of(
+            "template", f"{template.title} works on a repository: make a work order of it."
         )
     if attachments.names_in(template.input_schema):
-        raise InputInvalid(
-            {"template": [f"{template.title} works on a file: make a work order of it."]}
+        raise InputInvalid.of(
+            "template", f"{template.title} works on a file: make a work order of it."
         )
     if not turn.manual and template.input_schema:
         check_input(template, dict(turn.input or {}))
@@ -495,6 +495,6 @@ def _check_stops(definition: Definition, turn: Turn) -> None:
     ]:
         if unknown := sorted(set(names) - known):
             there = ", ".join(sorted(known))
-            raise InputInvalid(
-                {field: [f"The template has no step {in_json(unknown[0], 100)}. It has {there}."]}
+            raise InputInvalid.of(
+                field, f"The template has no step {in_json(unknown[0], 100)}. It has {there}."
             )

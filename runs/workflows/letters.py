@@ -59,7 +59,7 @@ def check(letters: Letters, config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid for texts that could not be sent."""
     texts = config.get("texts", {})
     if not isinstance(texts, Mapping):
-        raise ConfigInvalid({"texts": [f"An object of texts by name: {', '.join(letters)}."]})
+        raise ConfigInvalid.of("texts", f"An object of texts by name: {', '.join(letters)}.")
     if errors := {
         f"texts.{name}": [problem]
         for name, text in texts.items()

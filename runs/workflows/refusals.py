@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
 from jsonschema.exceptions import SchemaError, ValidationError
 
@@ -23,6 +23,28 @@ class FieldRefused(Exception):
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
         self.field = field
+
+    @property
+    def errors(self) -> dict[str, list[str]]:
+        """The same as of `FieldsRefused`."""
+        return {self.field: [str(self)]}
+
+
+class FieldsRefused(Exception):
+    """Something cannot be taken as it is. `errors` maps fields to sentences."""
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__(self.told(errors))
+        self.errors = dict(errors)
+
+    @classmethod
+    def of(cls, field: str, *sentences: str) -> Self:
+        """Refuse one field."""
+        return cls({field: [*sentences]})
+
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        """Write the message: what became of it, and the sentences."""
+        return as_text(errors)
 
 
 def as_text(errors: Mapping[str, Iterable[str]]) -> str:

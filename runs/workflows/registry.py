@@ -328,7 +328,7 @@ def check_config(name: str, config: Config) -> None:
             raise
         except BaseException as error:  # it is an author's code, and runs in web servers
             broken = f"The check of {name} broke with {type(error).__name__}"
-            raise ConfigInvalid({"": [f"{broken}. Its author can mend it."]}) from error
+            raise ConfigInvalid.of("", f"{broken}. Its author can mend it.") from error
     elif traits.config is not None and (errors := _config_faults(traits.config, config)):
         raise ConfigInvalid(errors)
 

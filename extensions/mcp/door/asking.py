@@ -228,7 +228,7 @@ async def request_approval(call: ToolCall, given: RequestApproval) -> RequestOut
 
 async def ask_human(call: ToolCall, given: AskHuman) -> RequestOut:
     if given.schema_ is not None and given.choices:
-        raise waits.WaitInvalid({"choices": ["Name a schema or choices, not both."]})
+        raise waits.WaitInvalid.of("choices", "Name a schema or choices, not both.")
     answer = {"enum": given.choices} if given.choices else {"type": "string", "minLength": 1}
     text = {
         "type": "object",

@@ -88,7 +88,7 @@ async def start_work_order(call: ToolCall, given: StartWorkOrder) -> WorkOrderOu
         by = call.token.user
         team = by.groups.filter(name=given.team).first() if given.team else None
         if given.team and team is None:
-            raise WaitInvalid({"team": ["You are in no team of this name."]})
+            raise WaitInvalid.of("team", "You are in no team of this name.")
         digest = codec.digest(codec.encode(given.model_dump()))
         key = f"mcp:{call.token.pk.hex}:{given.key}"
         if given.key and (before := _made_before(call, key, digest)) is not None:

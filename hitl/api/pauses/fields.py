@@ -270,7 +270,7 @@ class DecisionIn(serializers.Serializer[Any]):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         named = attrs.pop("id")
         if named is not None and attrs["pause_id"] not in {None, named}:
-            raise services.AnswerInvalid({"id": ["It names another question than pause_id."]})
+            raise services.AnswerInvalid.of("id", "It names another question than pause_id.")
         return attrs if named is None else {**attrs, "pause_id": named}
 
 
@@ -279,7 +279,7 @@ def comment_id(shown: str | None) -> uuid.UUID | None:
     try:
         return ids.parse(Comment.PREFIX, shown) if shown else None
     except ValueError as error:
-        raise services.AnswerInvalid({"comments_until": ["It is no id of a comment."]}) from error
+        raise services.AnswerInvalid.of("comments_until", "It is no id of a comment.") from error
 
 
 def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:

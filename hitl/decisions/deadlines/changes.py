@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from django.db import transaction
@@ -32,6 +33,7 @@ from hitl.rendering import paging
 from runs import keyed
 from runs.definitions import due_times
 from runs.models import Pause, PauseQuerySet
+from runs.workflows.refusals import FieldsRefused
 
 MAX_REASON = 2_000
 LONGEST_SNOOZE = dt.timedelta(days=366)
@@ -57,17 +59,14 @@ class DeadlineMoved(Exception):
     code = "deadline_moved"
 
 
-class PostponingInvalid(Exception):
-    """A time or a reason that cannot be taken; nothing was changed.
-
-    `errors` maps a field to sentences.
-    """
+class PostponingInvalid(FieldsRefused):
+    """A time or a reason that cannot be taken; nothing was changed."""
 
     code = "postponing_invalid"
 
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(gettext("Nothing was changed. %(text)s") % {"text": text})
-        self.errors = {field: [text]}
+    def told(self, errors: Mapping[str, list[str]]) -> str:
+        text = " ".join(chain(*errors.values()))
+        return gettext("Nothing was changed. %(text)s") % {"text": text}
 
 
 SOONEST = paging.ListOrder("deadline_at", timeless=True, prefix=Pause.PREFIX)
@@ -182,9 +181,11 @@ def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooz
         return None
     now = clock.now()
     if not now < until <= now + LONGEST_SNOOZE:
-        raise PostponingInvalid("until", gettext("Choose a time from now on, up to a year ahead."))
+        raise PostponingInvalid.of(
+            "until", gettext("Choose a time from now on, up to a year ahead.")
+        )
     if pause.deadline_at is not None and until >= pause.deadline_at:
-        raise PostponingInvalid(
+        raise PostponingInvalid.of(
             "until",
             gettext("It is due at %(told)s: choose a time before that.")
             % {"told": dates.told(pause.deadline_at)},
@@ -210,19 +211,19 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
         raise NoDeadline(gettext("This question has no deadline, so there is none to move."))
     reason = reason.strip()
     if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
-        raise PostponingInvalid(
+        raise PostponingInvalid.of(
             "reason",
             gettext("Say why, in up to %(max_reason)s characters: it is recorded with your name.")
             % {"max_reason": MAX_REASON},
         )
     if until <= pause.deadline_at:
-        raise PostponingInvalid(
+        raise PostponingInvalid.of(
             "until",
             gettext("It is due at %(told)s: choose a later time.")
             % {"told": dates.told(pause.deadline_at)},
         )
     if until > pause.extendable_until:
-        raise PostponingInvalid(
+        raise PostponingInvalid.of(
             "until",
             gettext("It may be moved to %(told)s at the latest.")
             % {"told": dates.told(pause.extendable_until)},

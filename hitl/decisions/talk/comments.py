@@ -262,11 +262,11 @@ def along(pause: Pause, answer: Answer) -> Answer:
         return answer
     if answer.action != REVISE:
         text = gettext("Comments go along with a revision alone.")
-        raise AnswerInvalid({"comments_until": [text]})
+        raise AnswerInvalid.of("comments_until", text)
     said = list(Comment.objects.filter(pause=pause, pk__lte=answer.comments_until).order_by("pk"))
     if not said or said[-1].pk != answer.comments_until:
         text = gettext("There is no such comment at this question.")
-        raise AnswerInvalid({"comments_until": [text]})
+        raise AnswerInvalid.of("comments_until", text)
     lines = [
         f"- {comment.by_name}{f' at {comment.place}' if comment.place else ''}: "
         f"{_indented(comment.text)}"

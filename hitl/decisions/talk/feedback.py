@@ -78,7 +78,7 @@ def check(pause: Pause, words: str) -> Understood | None:
     if understood is not None and understood.nothing:
         texts = "; ".join(f"“{text}”" for text in understood.not_understood)
         said = gettext("None of this was understood: %(texts)s.") % {"texts": texts}
-        raise AnswerInvalid(
-            {"feedback": [f"{said} {box.help}".strip()]}, code="feedback_not_understood"
+        raise AnswerInvalid.of(
+            "feedback", f"{said} {box.help}".strip(), code="feedback_not_understood"
         )
     return understood

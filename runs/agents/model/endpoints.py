@@ -89,7 +89,7 @@ def check_address(base_url: str) -> None:
         if base_url and base_url != _server.default.base_url:
             ssrf.check_literal(base_url, allow=_server.allow, setting=ALLOWED_BY)
     except ssrf.AddressRefused as error:
-        raise ConfigInvalid({"base_url": [str(error)]}) from error
+        raise ConfigInvalid.of("base_url", str(error)) from error
 
 
 def endpoint_of(model: str, base_url: str, credential: str) -> ModelEndpoint:

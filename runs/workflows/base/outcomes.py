@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from runs.workflows.base.workspaces import Commit
+from runs.workflows.refusals import FieldsRefused
 from runs.workflows.tool_calls import Call
 
 State = dict[str, Any]
@@ -363,16 +364,9 @@ def effect(what: str, *, undo: str = "") -> str:
     return f"{what} {f'To undo that: {undo}' if undo else 'That cannot be undone.'}"
 
 
-class ConfigInvalid(Exception):
-    """A step template's configuration cannot be used.
-
-    `errors` maps each place in it to sentences.
+class ConfigInvalid(FieldsRefused):
+    """A step template's configuration cannot be used: `ConfigInvalid.of("retries", "0 to 5.")`
+    names one place in it, `ConfigInvalid({"retries": ["0 to 5."], …})` several.
     """
 
     code = "config_invalid"
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__(
-            " ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts)
-        )
-        self.errors = dict(errors)

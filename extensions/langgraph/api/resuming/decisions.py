@@ -150,4 +150,4 @@ def stale(pause: Pause) -> StreamRefused:
 
 
 def _invalid(words: str) -> AnswerInvalid:
-    return AnswerInvalid({"resume": [words]})
+    return AnswerInvalid.of("resume", words)

@@ -115,9 +115,9 @@ def _native(value: Mapping[str, Any]) -> Answer:
     revision, content = value.get("revision"), value.get("content")
     feedback, stage = value.get("feedback") or "", value.get("stage") or ""
     if not all(isinstance(text, str) for text in (feedback, stage, content or "")):
-        raise AnswerInvalid({"resume": ["feedback, stage and content are text."]})
+        raise AnswerInvalid.of("resume", "feedback, stage and content are text.")
     if revision is not None and (isinstance(revision, bool) or not isinstance(revision, int)):
-        raise AnswerInvalid({"resume": ["revision is a number."]})
+        raise AnswerInvalid.of("resume", "revision is a number.")
     return Answer(
         value["decision"],
         VIA,
@@ -190,7 +190,7 @@ def _edited(pause: Pause, arguments: Any) -> Answer:
     content = arguments.get("content")
     if isinstance(content, str) and content != pause.content:
         return Answer(APPROVE, VIA, edited_content=content, revision=revision)
-    raise AnswerInvalid({"resume": ["Nothing of it was edited that can be: its content."]})
+    raise AnswerInvalid.of("resume", "Nothing of it was edited that can be: its content.")
 
 
 def _words(pause: Pause, text: Any) -> Answer:
@@ -216,12 +216,9 @@ def _with_data(pause: Pause) -> str:
 
 def _unfit(pause: Pause) -> AnswerInvalid:
     answers = ", ".join([*pause.answers, CANCEL])
-    return AnswerInvalid(
-        {
-            "resume": [
-                f"This is not an answer here. Send {{'decision': …}} with one of {answers}; what "
-                "else fits says the interrupt's response_schema."
-            ]
-        },
+    return AnswerInvalid.of(
+        "resume",
+        f"This is not an answer here. Send {{'decision': …}} with one of {answers}; what "
+        "else fits says the interrupt's response_schema.",
         code="unknown_answer",
     )
