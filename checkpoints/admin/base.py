@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
@@ -34,8 +35,6 @@ LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
 MOST = 100
 """Rows that one confirmation takes."""
-ENDING = {"cancel_order", "revoke", "erase"}
-"""Actions whose button is red."""
 
 
 def text(value: str) -> SafeString:
@@ -156,12 +155,49 @@ class ReadOnlyAdmin(IdSearch):
         return str(obj.shown_id)
 
 
-class ConfirmedAdmin(ReadOnlyAdmin):
-    """Read-only rows with actions for those who hold the model's change permission.
-
-    The first POST of an action only shows what would happen; the one from that page, marked
-    `confirmed`, does it.
+def confirmed(
+    description: Any,
+    *,
+    button: Any,
+    title: Any,
+    words: Any,
+    danger: bool = False,
+    permission: str = "operate",
+    form: type[forms.Form] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., HttpResponse | None]]:
+    """An action of a `ConfirmedAdmin`: the first POST only shows what would happen; the one from
+    that page, marked `confirmed`, does it, with what was filled in where there is a form.
     """
+
+    def decorate(act: Callable[..., None]) -> Callable[..., HttpResponse | None]:
+        @admin.action(description=description, permissions=[permission])
+        @wraps(act)
+        def action(
+            shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
+        ) -> HttpResponse | None:
+            sure = "confirmed" in request.POST
+            asked = form(request.POST if sure else None) if form is not None else None
+            if not sure or (asked is not None and not asked.is_valid()):
+                return shown_by.confirm(
+                    request,
+                    queryset,
+                    action=act.__name__,
+                    button=button,
+                    title=title,
+                    words=words,
+                    danger=danger,
+                    form=asked,
+                )
+            act(shown_by, request, queryset, *([asked.cleaned_data] if asked is not None else []))
+            return None
+
+        return action
+
+    return decorate
+
+
+class ConfirmedAdmin(ReadOnlyAdmin):
+    """Read-only rows with `confirmed` actions for those who hold the model's change permission."""
 
     def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
@@ -194,7 +230,8 @@ class ConfirmedAdmin(ReadOnlyAdmin):
         button: str,
         title: str,
         words: str,
-        form: forms.Form | None = None,
+        danger: bool,
+        form: forms.Form | None,
     ) -> HttpResponse | None:
         """The page that asks, listing every row as it is now."""
         chosen = list(rows[: MOST + 1])
@@ -218,7 +255,7 @@ class ConfirmedAdmin(ReadOnlyAdmin):
             "words": words,
             "action": action,
             "button": button,
-            "variant": "danger" if action in ENDING else "primary",
+            "variant": "danger" if danger else "primary",
             "rows": chosen,
             "form": form,
             "checkbox": ACTION_CHECKBOX_NAME,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints import ids
-from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json
+from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, confirmed
 from checkpoints.admin.columns import display
 from checkpoints.models import Thread
 from hitl.admin.forensics import ThreadForensics
@@ -38,29 +39,25 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
     def has_erase_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm(erasure.RIGHT)
 
-    @admin.action(description=gettext_lazy("Erase…"), permissions=["erase"])
-    def erase(self, request: HttpRequest, queryset: QuerySet[Thread]) -> HttpResponse | None:
-        form = ErasureReasonForm(request.POST if "confirmed" in request.POST else None)
-        if not form.is_valid():
-            description = gettext(
-                "Each goes with its child runs, checkpoints, log, questions, work order and "
-                "workspace. The ledger keeps that somebody decided, not what they said. This "
-                "cannot be undone."
-            )
-            title = gettext("Erase these threads for good?")
-            return self.confirm(
-                request,
-                queryset,
-                action="erase",
-                button=gettext("Erase for good"),
-                title=title,
-                words=description,
-                form=form,
-            )
+    @confirmed(
+        gettext_lazy("Erase…"),
+        button=gettext_lazy("Erase for good"),
+        title=gettext_lazy("Erase these threads for good?"),
+        words=gettext_lazy(
+            "Each goes with its child runs, checkpoints, log, questions, work order and workspace. "
+            "The ledger keeps that somebody decided, not what they said. This cannot be undone."
+        ),
+        danger=True,
+        permission="erase",
+        form=ErasureReasonForm,
+    )
+    def erase(
+        self, request: HttpRequest, queryset: QuerySet[Thread], given: Mapping[str, Any]
+    ) -> None:
         for thread in queryset[:MOST]:
             try:
                 record = erasure.erase(
-                    thread.pk, by=request.user.get_username(), reason=form.cleaned_data["reason"]
+                    thread.pk, by=request.user.get_username(), reason=given["reason"]
                 )
                 self.message_user(
                     request,
@@ -70,7 +67,6 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
                 )
             except (NotFound, erasure.CannotErase) as refusal:
                 self.message_user(request, f"{thread.shown_id}: {refusal}", messages.WARNING)
-        return None
 
 
 @admin.register(Erasure)

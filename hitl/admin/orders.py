@@ -10,11 +10,11 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from checkpoints.admin.base import MOST, ConfirmedAdmin
+from checkpoints.admin.base import MOST, ConfirmedAdmin, confirmed
 from hitl.admin.base import person, tell
 from hitl.decisions import services
 from hitl.models import Via
@@ -24,42 +24,27 @@ from runs.models import Run, WorkOrder
 from runs.states import RunEnded
 
 
-@admin.action(description=gettext_lazy("Cancel…"), permissions=["operate"])
-def cancel_order(
-    shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
-) -> HttpResponse | None:
-    if "confirmed" not in request.POST:
-        description = _("Each order ends where it stands. This cannot be undone.")
-        return shown_by.confirm(
-            request,
-            queryset,
-            action="cancel_order",
-            button=_("Cancel them"),
-            title=_("Cancel these orders?"),
-            words=description,
-        )
+@confirmed(
+    gettext_lazy("Cancel…"),
+    button=gettext_lazy("Cancel them"),
+    title=gettext_lazy("Cancel these orders?"),
+    words=gettext_lazy("Each order ends where it stands. This cannot be undone."),
+    danger=True,
+)
+def cancel_order(shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> None:
     for obj in queryset[:MOST]:
         tell(shown_by, request, partial(cancel_one, request, obj), about=obj.shown_id)
-    return None
 
 
-@admin.action(description=gettext_lazy("Retry…"), permissions=["operate"])
-def retry(
-    shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
-) -> HttpResponse | None:
-    if "confirmed" not in request.POST:
-        description = _("Each goes on from its last good checkpoint, as a new run.")
-        return shown_by.confirm(
-            request,
-            queryset,
-            action="retry",
-            button=_("Retry"),
-            title=_("Retry these orders?"),
-            words=description,
-        )
+@confirmed(
+    gettext_lazy("Retry…"),
+    button=gettext_lazy("Retry"),
+    title=gettext_lazy("Retry these orders?"),
+    words=gettext_lazy("Each goes on from its last good checkpoint, as a new run."),
+)
+def retry(shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> None:
     for obj in queryset[:MOST]:
         tell(shown_by, request, partial(retry_one, request, obj), about=obj.shown_id)
-    return None
 
 
 def cancel_one(request: HttpRequest, obj: WorkOrder | Run) -> str:

@@ -5,15 +5,15 @@ They are made on the notifications page and over REST.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.base import MOST, ConfirmedAdmin, row
+from checkpoints.admin.base import MOST, ConfirmedAdmin, confirmed, row
 from checkpoints.admin.columns import STATES, display
 from checkpoints.database.people import NAME
 from hitl.models.outbound import Delivery, Endpoint
@@ -76,26 +76,19 @@ class DeliveryAdmin(ConfirmedAdmin):
     def run_link(self, delivery: Delivery) -> SafeString | str:
         return row("runs_run", "run", delivery.run_id)
 
-    @admin.action(description=gettext_lazy("Send again…"), permissions=["operate"])
-    def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            description = gettext(
-                "Those that were given up are tried anew, under the same ids. Others stay as "
-                "they are."
-            )
-            return self.confirm(
-                request,
-                queryset,
-                action="send_again",
-                button=gettext("Send again"),
-                title=gettext("Send these again?"),
-                words=description,
-            )
+    @confirmed(
+        gettext_lazy("Send again…"),
+        button=gettext_lazy("Send again"),
+        title=gettext_lazy("Send these again?"),
+        words=gettext_lazy(
+            "Those that were given up are tried anew, under the same ids. Others stay as they are."
+        ),
+    )
+    def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         count = sum(sending.send_again(delivery) for delivery in queryset[:MOST])
         self.message_user(
             request, gettext("%(count)s sent again.") % {"count": count}, messages.SUCCESS
         )
-        return None
 
 
 @admin.register(Endpoint)
@@ -126,51 +119,25 @@ class EndpointAdmin(ConfirmedAdmin):
     def belongs_to(self, endpoint: Endpoint) -> str:
         return endpoint.whose
 
-    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
-        description = gettext("They are told nothing any more. What waits for them is cancelled.")
-        return self._switch(
-            request,
-            queryset,
-            "switch_off",
-            gettext("Switch off"),
-            gettext("Switch off these endpoints?"),
-            description,
-            on=False,
-        )
+    @confirmed(
+        gettext_lazy("Switch off…"),
+        button=gettext_lazy("Switch off"),
+        title=gettext_lazy("Switch off these endpoints?"),
+        words=gettext_lazy("They are told nothing any more. What waits for them is cancelled."),
+    )
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
+        self._switch(request, queryset, on=False)
 
-    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
-        return self._switch(
-            request,
-            queryset,
-            "switch_on",
-            gettext("Switch on"),
-            gettext("Switch on these endpoints?"),
-            gettext("They are told again from now on."),
-            on=True,
-        )
+    @confirmed(
+        gettext_lazy("Switch on…"),
+        button=gettext_lazy("Switch on"),
+        title=gettext_lazy("Switch on these endpoints?"),
+        words=gettext_lazy("They are told again from now on."),
+    )
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
+        self._switch(request, queryset, on=True)
 
-    def _switch(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Endpoint],
-        action: str,
-        button: str,
-        title: str,
-        description: str,
-        **how: Any,
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            return self.confirm(
-                request,
-                queryset,
-                action=action,
-                button=button,
-                title=title,
-                words=description,
-            )
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Endpoint], *, on: bool) -> None:
         for endpoint in queryset[:MOST]:
-            endpoints.switch(endpoint, **how)
+            endpoints.switch(endpoint, on=on)
         self.message_user(request, gettext("Done."), messages.SUCCESS)
-        return None

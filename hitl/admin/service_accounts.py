@@ -10,12 +10,12 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import Group
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.widgets import UnfoldAdminSelectMultipleWidget, UnfoldAdminTextInputWidget
 
-from checkpoints.admin.base import ConfirmedAdmin
+from checkpoints.admin.base import ConfirmedAdmin, confirmed
 from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
@@ -93,24 +93,15 @@ class ServiceAccountAdmin(ConfirmedAdmin):
     def standing(self, account: ServiceAccount) -> str:
         return "active" if account.user.is_active else "off"
 
-    @admin.action(
-        description=gettext_lazy("New tokens in place of the old ones…"), permissions=["operate"]
+    @confirmed(
+        gettext_lazy("New tokens in place of the old ones…"),
+        button=gettext_lazy("Make them"),
+        title=gettext_lazy("Make new tokens?"),
+        words=gettext_lazy(
+            "Each valid token gets a successor, shown once. The old ones are refused after a day."
+        ),
     )
-    def rotate_tokens(
-        self, request: HttpRequest, queryset: QuerySet[ServiceAccount]
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            return self.confirm(
-                request,
-                queryset,
-                action="rotate_tokens",
-                button=_("Make them"),
-                title=_("Make new tokens?"),
-                words=_(
-                    "Each valid token gets a successor, shown once. The old ones are refused after "
-                    "a day."
-                ),
-            )
+    def rotate_tokens(self, request: HttpRequest, queryset: QuerySet[ServiceAccount]) -> None:
         for token in service_accounts.to_rotate(queryset):
             made, secret = service_accounts.rotate(token, by=cast(User, request.user))
             words = _("%(account)s, %(token)s: the secret, shown only now: %(secret)s")
@@ -119,35 +110,28 @@ class ServiceAccountAdmin(ConfirmedAdmin):
                 words % {"account": token.user, "token": made.name, "secret": secret},
                 messages.WARNING,
             )
-        return None
 
-    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
-    def switch_off(
-        self, request: HttpRequest, queryset: QuerySet[ServiceAccount]
-    ) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_off", on=False)
+    @confirmed(
+        gettext_lazy("Switch off…"),
+        button=gettext_lazy("Switch off"),
+        title=gettext_lazy("Switch these accounts off?"),
+        words=gettext_lazy("Their tokens are refused from now on."),
+    )
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[ServiceAccount]) -> None:
+        self._switch(request, queryset, on=False)
 
-    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
-    def switch_on(
-        self, request: HttpRequest, queryset: QuerySet[ServiceAccount]
-    ) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_on", on=True)
+    @confirmed(
+        gettext_lazy("Switch on…"),
+        button=gettext_lazy("Switch on"),
+        title=gettext_lazy("Switch these accounts on?"),
+        words=gettext_lazy("Their tokens are taken again."),
+    )
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[ServiceAccount]) -> None:
+        self._switch(request, queryset, on=True)
 
     def _switch(
-        self, request: HttpRequest, queryset: QuerySet[ServiceAccount], action: str, *, on: bool
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            return self.confirm(
-                request,
-                queryset,
-                action=action,
-                button=_("Switch on") if on else _("Switch off"),
-                title=_("Switch these accounts on?") if on else _("Switch these accounts off?"),
-                words=_("Their tokens are taken again.")
-                if on
-                else _("Their tokens are refused from now on."),
-            )
+        self, request: HttpRequest, queryset: QuerySet[ServiceAccount], *, on: bool
+    ) -> None:
         for account in queryset:
             service_accounts.switch(account, on=on)
         self.message_user(request, _("Done."), messages.SUCCESS)
-        return None

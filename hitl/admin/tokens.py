@@ -8,11 +8,11 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from checkpoints.admin.base import ConfirmedAdmin
+from checkpoints.admin.base import ConfirmedAdmin, confirmed
 from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
@@ -93,20 +93,15 @@ class ApiTokenAdmin(ConfirmedAdmin):
             return "revoked"
         return "expired" if token.expires_at and token.expires_at <= clock.now() else "valid"
 
-    @admin.action(description=gettext_lazy("Revoke…"), permissions=["operate"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            description = _(
-                "Programs that use them are refused from now on. This cannot be undone."
-            )
-            return self.confirm(
-                request,
-                queryset,
-                action="revoke",
-                button=_("Revoke"),
-                title=_("Revoke these tokens?"),
-                words=description,
-            )
+    @confirmed(
+        gettext_lazy("Revoke…"),
+        button=gettext_lazy("Revoke"),
+        title=gettext_lazy("Revoke these tokens?"),
+        words=gettext_lazy(
+            "Programs that use them are refused from now on. This cannot be undone."
+        ),
+        danger=True,
+    )
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=clock.now())
         self.message_user(request, _("%(count)s revoked.") % {"count": count}, messages.SUCCESS)
-        return None

@@ -6,11 +6,19 @@ from typing import Any, ClassVar, cast
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.base import (
+    MOST,
+    ConfirmedAdmin,
+    ReadOnlyAdmin,
+    as_json,
+    confirmed,
+    row,
+    text,
+)
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME, User
 from hitl.models import EarlyAnswer, InboundSource, Wait
@@ -67,23 +75,16 @@ class InboundSourceAdmin(ConfirmedAdmin):
     def address(self, source: InboundSource) -> str:
         return f"/api/v1/inbound/{source.name}"
 
-    @admin.action(description=gettext_lazy("New secret…"), permissions=["operate"])
-    def new_secret(
-        self, request: HttpRequest, queryset: QuerySet[InboundSource]
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            description = gettext(
-                "Each gets one more secret, shown once. The others go on signing until they "
-                "are dropped."
-            )
-            return self.confirm(
-                request,
-                queryset,
-                action="new_secret",
-                button=gettext("Make it"),
-                title=gettext("Make new secrets?"),
-                words=description,
-            )
+    @confirmed(
+        gettext_lazy("New secret…"),
+        button=gettext_lazy("Make it"),
+        title=gettext_lazy("Make new secrets?"),
+        words=gettext_lazy(
+            "Each gets one more secret, shown once. The others go on signing until they are "
+            "dropped."
+        ),
+    )
+    def new_secret(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> None:
         for source in self._mine(request, queryset):
             secret = signatures.new_secret()
             source.secrets = [secret, *source.secrets][:5]
@@ -94,22 +95,14 @@ class InboundSourceAdmin(ConfirmedAdmin):
                 % {"name": source.name, "secret": secret},
                 messages.WARNING,
             )
-        return None
 
-    @admin.action(description=gettext_lazy("Drop old secrets…"), permissions=["operate"])
-    def drop_old_secrets(
-        self, request: HttpRequest, queryset: QuerySet[InboundSource]
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            description = gettext("Only the newest secret of each signs from now on.")
-            return self.confirm(
-                request,
-                queryset,
-                action="drop_old_secrets",
-                button=gettext("Drop them"),
-                title=gettext("Drop old secrets?"),
-                words=description,
-            )
+    @confirmed(
+        gettext_lazy("Drop old secrets…"),
+        button=gettext_lazy("Drop them"),
+        title=gettext_lazy("Drop old secrets?"),
+        words=gettext_lazy("Only the newest secret of each signs from now on."),
+    )
+    def drop_old_secrets(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> None:
         for source in self._mine(request, queryset):
             source.secrets = source.secrets[:1]
             source.save(update_fields=["secrets"])
@@ -118,62 +111,31 @@ class InboundSourceAdmin(ConfirmedAdmin):
                 gettext("%(name)s: one secret is left.") % {"name": source.name},
                 messages.SUCCESS,
             )
-        return None
 
-    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
-    def switch_off(
-        self, request: HttpRequest, queryset: QuerySet[InboundSource]
-    ) -> HttpResponse | None:
-        return self._switch(
-            request,
-            queryset,
-            "switch_off",
-            to=False,
-            description=gettext("What they send is refused from now on."),
-        )
+    @confirmed(
+        gettext_lazy("Switch off…"),
+        button=gettext_lazy("Switch off"),
+        title=gettext_lazy("Switch these sources off?"),
+        words=gettext_lazy("What they send is refused from now on."),
+    )
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> None:
+        self._switch(request, queryset, gettext("%(count)s switched off."), to=False)
 
-    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
-    def switch_on(
-        self, request: HttpRequest, queryset: QuerySet[InboundSource]
-    ) -> HttpResponse | None:
-        return self._switch(
-            request,
-            queryset,
-            "switch_on",
-            to=True,
-            description=gettext("What they sign is taken again."),
-        )
+    @confirmed(
+        gettext_lazy("Switch on…"),
+        button=gettext_lazy("Switch on"),
+        title=gettext_lazy("Switch these sources on?"),
+        words=gettext_lazy("What they sign is taken again."),
+    )
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> None:
+        self._switch(request, queryset, gettext("%(count)s switched on."), to=True)
 
     def _switch(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[InboundSource],
-        action: str,
-        *,
-        to: bool,
-        description: str,
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            title = (
-                gettext("Switch these sources on?") if to else gettext("Switch these sources off?")
-            )
-            return self.confirm(
-                request,
-                queryset,
-                action=action,
-                button=gettext("Switch on") if to else gettext("Switch off"),
-                title=title,
-                words=description,
-            )
+        self, request: HttpRequest, queryset: QuerySet[InboundSource], done: str, *, to: bool
+    ) -> None:
         names = [source.name for source in self._mine(request, queryset)]
         count = InboundSource.objects.filter(name__in=names).update(active=to)
-        self.message_user(
-            request,
-            (gettext("%(count)s switched on.") if to else gettext("%(count)s switched off."))
-            % {"count": count},
-            messages.SUCCESS,
-        )
-        return None
+        self.message_user(request, done % {"count": count}, messages.SUCCESS)
 
     def _mine(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> list[InboundSource]:
         """Those of them that this person may operate: a source acts as its user."""

@@ -6,11 +6,19 @@ from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from checkpoints.admin.base import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.base import (
+    MOST,
+    ConfirmedAdmin,
+    ReadOnlyAdmin,
+    as_json,
+    confirmed,
+    row,
+    text,
+)
 from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from runs.models import Occurrence, Schedule
@@ -49,44 +57,29 @@ class ScheduleAdmin(ConfirmedAdmin):
     def input_json(self, schedule: Schedule) -> SafeString:
         return as_json(lambda: schedule.input)
 
-    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> HttpResponse | None:
-        words = gettext("They start nothing any more. Orders at work go on.")
-        return self._switch(
-            request, queryset, "switch_off", gettext("Switch off"), words, enabled=False
-        )
+    @confirmed(
+        gettext_lazy("Switch off…"),
+        button=gettext_lazy("Switch off"),
+        title=gettext_lazy("Switch off these schedules?"),
+        words=gettext_lazy("They start nothing any more. Orders at work go on."),
+    )
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
+        self._switch(request, queryset, enabled=False)
 
-    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> HttpResponse | None:
-        words = gettext("They start by their times from now on, and catch up on nothing.")
-        return self._switch(
-            request, queryset, "switch_on", gettext("Switch on"), words, enabled=True
-        )
+    @confirmed(
+        gettext_lazy("Switch on…"),
+        button=gettext_lazy("Switch on"),
+        title=gettext_lazy("Switch on these schedules?"),
+        words=gettext_lazy("They start by their times from now on, and catch up on nothing."),
+    )
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
+        self._switch(request, queryset, enabled=True)
 
-    def _switch(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Schedule],
-        action: str,
-        button: str,
-        words: str,
-        *,
-        enabled: bool,
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            title = (
-                gettext("Switch on these schedules?")
-                if enabled
-                else gettext("Switch off these schedules?")
-            )
-            return self.confirm(
-                request, queryset, action=action, button=button, title=title, words=words
-            )
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Schedule], *, enabled: bool) -> None:
         chosen = queryset.select_related("owner", "team")[:MOST]
         for schedule in chosen:
             keeping.change(schedule, enabled=enabled)
         self.message_user(request, gettext("Done."), messages.SUCCESS)
-        return None
 
 
 @admin.register(Occurrence)
