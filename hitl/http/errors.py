@@ -14,22 +14,18 @@ from hitl.decisions import services
 from hitl.decisions.bulk import BulkInvalid
 from hitl.decisions.deadlines import changes
 from hitl.decisions.reviewers import policy
-from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.decisions.talk import comments
 from hitl.decisions.undo import NotYourAnswer
 from hitl.find.asking import NotUnderstood
-from hitl.find.saved import NotYourView, ViewInvalid
-from hitl.outbound.endpoints import EndpointInvalid
+from hitl.find.saved import NotYourView
 from hitl.outbound.endpoints import NotYourEndpoint as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
 from hitl.outbound.sending import NotHeldBack
 from hitl.threads.erasure import CannotErase, NotConfirmed
 from hitl.wait_gate import early_answers, resume, resume_events, starts, waits
-from runs.agents.approval import RulesRefused
 from runs.definitions import (
     SavedMeanwhile,
-    TemplateInvalid,
     TemplateNotFound,
     TemplateNotNamed,
     rights,
@@ -38,14 +34,14 @@ from runs.definitions.editing.catalog import FunctionNotFound
 from runs.definitions.editing.versions import TemplateExists
 from runs.definitions.readiness import CannotRun
 from runs.definitions.shipped import NothingNewer
-from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
-from runs.git.repositories import RepositoryExists, RepositoryInvalid, RepositoryNotFound
+from runs.definitions.tool_approvals import ToolNotFound
+from runs.git.repositories import RepositoryExists, RepositoryNotFound
 from runs.git.sources import BadSource
 from runs.keyed import KeyTaken
 from runs.models.artifacts import ArtifactDropped
-from runs.schedules.keeping import CannotStart, MayNotSchedule, ScheduleInvalid
+from runs.schedules.keeping import CannotStart, MayNotSchedule
 from runs.security import scopes
-from runs.services import InputInvalid, NothingKept, OrdersStopped, PauseClosed
+from runs.services import NothingKept, OrdersStopped, PauseClosed
 from runs.services import limits as work_limits
 from runs.services.forks import (
     ForkForbidden,
@@ -59,17 +55,17 @@ from runs.services.undo import TooLate
 from runs.states import RunEnded
 from runs.threads import message_queue
 from runs.threads.turns import NothingToResume, ThreadBusy
+from runs.workflows.refusals import FieldRefused, FieldsRefused
 from runs.workflows.registry import NotReady
 
 STATUS: dict[type[Exception], int] = {
+    FieldRefused: 422,
+    FieldsRefused: 422,
     services.NotFound: 404,
     TemplateNotFound: 404,
     TemplateNotNamed: 422,
     ToolNotFound: 404,
-    CallInvalid: 422,
-    RulesRefused: 422,
     RepositoryNotFound: 404,
-    RepositoryInvalid: 422,
     RepositoryExists: 409,
     OrdersStopped: 409,
     CannotRun: 422,
@@ -90,7 +86,6 @@ STATUS: dict[type[Exception], int] = {
     services.DeadlinePassed: 409,
     policy.NotAllowed: 403,
     policy.NotNow: 409,
-    DelegationRefused: 422,
     PauseClosed: 409,
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
@@ -98,7 +93,6 @@ STATUS: dict[type[Exception], int] = {
     changes.NoDeadline: 409,
     changes.DeadlineMoved: 409,
     changes.NotAnswerer: 403,
-    changes.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
     message_queue.QueueFull: 409,
@@ -108,11 +102,7 @@ STATUS: dict[type[Exception], int] = {
     RunEnded: 409,
     NothingKept: 409,
     CannotAskAgain: 409,
-    comments.CommentRefused: 422,
     comments.TooManyComments: 409,
-    services.AnswerInvalid: 422,
-    InputInvalid: 422,
-    TemplateInvalid: 422,
     SavedMeanwhile: 409,
     TemplateExists: 409,
     NothingNewer: 409,
@@ -129,13 +119,11 @@ STATUS: dict[type[Exception], int] = {
     NotYourAnswer: 403,
     EndpointNotYours: 403,
     BulkInvalid: 422,
-    EndpointInvalid: 422,
     CannotSend: 409,
     NotHeldBack: 409,
     OutsideNotAllowed: 403,
     QuotaUsed: 429,
     StoreUnavailable: 503,
-    waits.WaitInvalid: 422,
     waits.WaitOpen: 409,
     waits.TooManyWaits: 409,
     resume.WrongQuestion: 409,
@@ -143,13 +131,9 @@ STATUS: dict[type[Exception], int] = {
     resume.NotResumed: 409,
     early_answers.NotKept: 409,
     KeyTaken: 409,
-    starts.StartInvalid: 422,
     starts.MayNotStart: 403,
-    ScheduleInvalid: 422,
     NotUnderstood: 422,
-    ViewInvalid: 422,
     NotYourView: 403,
-    work_limits.LimitInvalid: 422,
     work_limits.MayNotLimit: 403,
     MayNotSchedule: 403,
     CannotStart: 409,
