@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -140,10 +139,6 @@ class Schedule(ids.HasShownId, models.Model):
 
     def __str__(self) -> str:
         return invisible.plain(self.name)
-
-    @property
-    def zone_info(self) -> ZoneInfo:
-        return ZoneInfo(self.zone)
 
 
 class OccurrenceStatus(models.TextChoices):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -12,16 +13,26 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Event, Thread
 from hitl.models import Decision, Ledger
+from hitl.operations.invariants import INVARIANTS
 from runs import services as runs
+from runs.engine.advance import advance
 from runs.models import Pause, Run, Schedule, WorkOrder
 from tests.conftest import drive, fresh, pause_of
+from tests.runs.engine.children.crews import crew as crew
+from tests.runs.engine.children.crews import kids
+from tests.runs.engine.children.crews import many as many
 from tests.runs.schedules.scheduled import scheduled as scheduled
 from tests.runs.schedules.scheduled import sweep_at
+from tests.worlds.deadlines import asked as asked
 from tests.worlds.histories.whole_story import answer, broken
 from tests.worlds.histories.whole_story import finished as finished
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+UNIQUE = {"decision_one_per_pause", "run_one_live_per_thread"}
+"""Constraints that are indexes."""
 
 
 def head_of(order):
@@ -49,8 +60,35 @@ def forbidden(constraint, act):
         act()
 
 
-def test_two_decisions_on_a_pause_are_forbidden(finished):
-    forbidden("decision_one_per_pause", lambda: copy(Decision.objects.first(), position=99))
+@pytest.fixture
+def lost(db):
+    """`lost(table, name)`: a constraint, or a unique index, that somebody took out of the
+    database.
+    """
+    sqlite = connection.vendor == "sqlite"
+
+    def take(table, name):
+        connection.check_constraints()  # PostgreSQL changes no table whose rows it has yet to check
+        with connection.cursor() as cursor:
+            if name in UNIQUE:
+                cursor.execute(f"DROP INDEX {name}")
+            elif sqlite:
+                cursor.execute("PRAGMA ignore_check_constraints = ON")
+            else:
+                cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+
+    yield take
+    if sqlite:
+        connection.cursor().execute("PRAGMA ignore_check_constraints = OFF")
+
+
+def test_two_decisions_on_a_pause_are_forbidden(finished, lost):
+    decision = Decision.objects.first()
+    pause, again = decision.pause.shown_id, {"position": 99}
+    forbidden("decision_one_per_pause", lambda: copy(decision, **again))
+    lost("hitl_decision", "decision_one_per_pause")
+    copy(decision, **again)
+    assert broken()["decided_twice"] == [pause]
 
 
 def test_a_decided_pause_that_is_open(paused, ana):
@@ -160,8 +198,62 @@ def test_a_history_that_forks(paused):
     assert broken() == {"history_forks": [paused.latest_run.shown_id]}
 
 
-def test_two_live_runs_on_a_thread_are_forbidden(paused):
+def test_two_live_runs_on_a_thread_are_forbidden(paused, lost):
     forbidden("run_one_live_per_thread", lambda: copy(fresh(paused).latest_run))
+    lost("runs_run", "run_one_live_per_thread")
+    copy(fresh(paused).latest_run)
+    assert broken()["two_live_runs"] == [paused.thread.shown_id]
+
+
+def test_a_lease_of_a_run_that_is_not_at_work_is_forbidden(paused, lost):
+    def take() -> None:
+        Run.objects.update(lease_owner="somebody")
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        take()
+    lost("runs_run", "run_lease_only_while_running")
+    take()
+    assert broken() == {"lease_without_work": [paused.latest_run.shown_id]}
+
+
+def test_a_question_that_expired_before_its_time_is_forbidden(asked, lost):
+    order = asked(deadline={"after": "PT4H", "outcome": "cancel"})
+    pause = pause_of(order)
+
+    def expire() -> None:
+        Pause.objects.update(status="expired", closed_at=timezone.now())
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        expire()
+    lost("runs_pause", "pause_expired_not_early")
+    expire()
+    assert broken()["expired_early"] == [pause.shown_id]
+
+
+def test_child_runs_that_nobody_counts_starts_or_ends(many):
+    order = many(3, at_once=1)
+    advance(order.latest_run_id, budget=60)
+    parents, shown = Run.objects.filter(pk=order.latest_run_id), order.latest_run.shown_id
+    waiting = parents.values("status", "awaited", "error", "ended_at").get()
+    [child] = kids(order).values()
+    first = Run.objects.filter(pk=child.pk)
+    assert broken() == {}
+    parents.update(awaited=4)
+    assert broken() == {"children_miscounted": [shown]}
+    first.update(status="completed", ended_at=timezone.now())
+    parents.update(awaited=2)
+    assert broken()["children_forgotten"] == [shown]
+    first.update(status="pending", ended_at=None)
+    parents.update(status="failed", awaited=0, error="x", ended_at=timezone.now())
+    assert broken()["child_outlives_parent"] == [child.shown_id]
+    parents.update(**waiting)
+    assert broken() == {}
+
+
+def test_no_invariant_is_without_a_damage_that_it_names():
+    """Seven had none."""
+    tests = "".join(file.read_text() for file in Path(__file__).parents[2].rglob("*.py"))
+    assert [one.code for one in INVARIANTS if f'"{one.code}"' not in tests] == []
 
 
 @pytest.mark.parametrize("status", ["active", "failed"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import Group
@@ -275,7 +276,7 @@ def test_erasing_an_order_leaves_the_time_it_was_started_at(scheduled, ana):
 def test_a_night_on_which_the_clock_changes_is_swept_as_any_other(scheduled, cron, night, starts):
     """F21: by two beats, one of which is a minute behind the other."""
     schedule = scheduled(cron=cron, zone="Europe/Berlin", overlap="allow", catch_up="all")
-    midnight = dt.datetime.fromisoformat(f"{night}T00:00").replace(tzinfo=schedule.zone_info)
+    midnight = dt.datetime.fromisoformat(f"{night}T00:00").replace(tzinfo=ZoneInfo(schedule.zone))
     begin = midnight.astimezone(dt.UTC)
     Schedule.objects.update(cursor=begin, next_at=begin)
     for tick in range(0, 220, 10):
