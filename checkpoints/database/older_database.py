@@ -1,10 +1,10 @@
-"""A database that was made before each app's migrations became one, which they did twice.
+"""A database that was made before each app's migrations became one, which they did three times.
 
 Before the first time, its tables look like today's, but what stands in them may have a shape that
 this version no longer reads. So it is refused as a whole, before anything in it is changed: threads
 come over as documents that the older version exports.
 
-Before the second time, it has the same tables once all migrations of then have run, and is taken as
+Before the other times, it has the same tables once all migrations of then have run, and is taken as
 it is. One where some of them have not is refused as well: the last commit that has them all brings
 it there.
 """
@@ -29,11 +29,13 @@ LAST_COMMIT = "ef88073"
 """The newest commit that works with such a database."""
 LAST = {
     "checkpoints": "0004_memo_unapproved",
-    "runs": "0012_default_template",
-    "hitl": "0022_reported_ends",
+    "runs": "0009_metadata_of_schedules",
+    "hitl": "0007_saved_configurations",
 }
-"""App → its last migration before they became `0001_tables`."""
-LAST_OF_MANY = "20da4b5f"
+"""App → its last migration before they became `0001_tables`, which writes down that it stands for
+it.
+"""
+LAST_OF_MANY = "c27d14e8"
 """The commit with all of these."""
 
 REFUSAL = f"""\
@@ -74,7 +76,7 @@ def _refusal(alias: str) -> str:
         applied = MigrationRecorder(connection).applied_migrations().keys()
         if not OLDER.isdisjoint(applied):
             return REFUSAL
-        begun = {app for app, name in applied if name == "0001_initial" and app in LAST}
+        begun = {app for app, _ in applied if app in LAST}
         return HALF_WAY if any((app, LAST[app]) not in applied for app in begun) else ""
     except Error:
         return ""  # who needs the database next says what is wrong with it

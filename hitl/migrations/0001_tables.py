@@ -2,6 +2,8 @@ import checkpoints.ids
 import checkpoints.models
 import django.core.validators
 import django.db.models.deletion
+import hitl.models.channels
+import hitl.models.outbound
 import uuid
 from django.conf import settings
 from django.db import migrations, models
@@ -33,6 +35,12 @@ class Migration(migrations.Migration):
         ('hitl', '0020_tokens_that_asked'),
         ('hitl', '0021_single_keys'),
         ('hitl', '0022_reported_ends'),
+        ('hitl', '0002_channels_by_registry'),
+        ('hitl', '0003_modes_of_wire_runs'),
+        ('hitl', '0004_order_ends'),
+        ('hitl', '0005_one_end_one_delivery'),
+        ('hitl', '0006_items_of_the_store'),
+        ('hitl', '0007_saved_configurations'),
     ]
 
     dependencies = [
@@ -73,17 +81,18 @@ class Migration(migrations.Migration):
             name='Endpoint',
             fields=[
                 ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('channel', models.CharField(choices=[('email', 'Mail'), ('apprise', 'Chat or push service'), ('slack', 'Slack, with buttons'), ('webhook', 'Webhook')], max_length=16)),
+                ('channel', models.CharField(choices=hitl.models.outbound.channel_choices, max_length=16)),
                 ('name', models.CharField(blank=True, max_length=80)),
                 ('target', models.TextField(blank=True, help_text="A mail address, an Apprise URL or a webhook's URL. It may hold secrets, so it is never shown.")),
                 ('secrets', checkpoints.models.JsonTextField(default=list, help_text='[{"secret": "whsec_…", "until": null}], newest first; a webhook is signed with each.')),
-                ('occasions', models.JSONField(blank=True, default=list, help_text='What it is told; all where this is empty.')),
+                ('occasions', models.JSONField(blank=True, default=list, help_text='What it is told; all about questions where this is empty.')),
                 ('enabled', models.BooleanField(default=True)),
                 ('why_disabled', models.CharField(blank=True, max_length=300)),
                 ('made_at', models.DateTimeField(auto_now_add=True)),
                 ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to=settings.AUTH_USER_MODEL)),
                 ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='auth.group')),
                 ('thread', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='checkpoints.thread')),
+                ('templates', models.JSONField(blank=True, db_default=[], default=list, help_text='Slugs of the templates whose work it is told of; all where this is empty.')),
             ],
             options={
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('owner', None), ('team', None)), models.Q(('owner', None), ('thread', None)), models.Q(('team', None), ('thread', None)), _connector='OR'), name='endpoint_one_owner'), models.UniqueConstraint(condition=models.Q(('channel', 'email')), fields=('owner',), name='endpoint_one_mail_per_person')],
@@ -153,6 +162,8 @@ class Migration(migrations.Migration):
                 ('metadata', checkpoints.models.JsonTextField(default=dict)),
                 ('hidden_at', models.DateTimeField(null=True)),
                 ('thread', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='checkpoints.thread')),
+                ('modes', models.JSONField(db_default=[], default=list, help_text='Of its stream, for whoever joins it and names none; empty: values.')),
+                ('assistant', models.UUIDField(help_text='The saved configuration that it was begun with.', null=True)),
             ],
         ),
         migrations.CreateModel(
@@ -294,7 +305,7 @@ class Migration(migrations.Migration):
                 ('factor', models.CharField(blank=True, db_default='', default='', help_text="As the decision's, like the next one.", max_length=16)),
                 ('factor_at', models.DateTimeField(null=True)),
                 ('voted_at', models.DateTimeField()),
-                ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
+                ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('telegram', 'Telegram'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
                 ('content_digest', models.CharField(max_length=64)),
                 ('digest', models.CharField(max_length=64)),
                 ('pause', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='votes', to='runs.pause')),
@@ -351,9 +362,9 @@ class Migration(migrations.Migration):
             name='ChatAccount',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('service', models.CharField(choices=[('slack', 'Slack'), ('teams', 'Teams')], max_length=16)),
-                ('team', models.CharField(help_text="Slack's id of the workspace (T…), or Teams' of the tenant.", max_length=100)),
-                ('account', models.CharField(help_text="The service's id of the user, such as U… of Slack; not a name.", max_length=200)),
+                ('service', models.CharField(choices=hitl.models.channels.service_choices, max_length=16)),
+                ('team', models.CharField(help_text="The service's id of the workspace or tenant, such as T….", max_length=100)),
+                ('account', models.CharField(help_text="The service's id of the user, such as U…; not a name.", max_length=200)),
                 ('made_at', models.DateTimeField(auto_now_add=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='chat_accounts', to=settings.AUTH_USER_MODEL)),
             ],
@@ -427,7 +438,7 @@ class Migration(migrations.Migration):
                 ('factor_at', models.DateTimeField(help_text='When it was.', null=True)),
                 ('votes', checkpoints.models.JsonTextField(default=list, help_text='Digests of the votes that were given at this question, in their order.')),
                 ('decided_at', models.DateTimeField()),
-                ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
+                ('via', models.CharField(choices=[('page', 'Page'), ('rest', 'Rest'), ('admin', 'Admin'), ('command', 'Command'), ('socket', 'Socket'), ('link', 'Link'), ('webhook', 'Webhook'), ('mail', 'Mail'), ('slack', 'Slack'), ('teams', 'Teams'), ('telegram', 'Telegram'), ('mcp', 'Mcp'), ('langgraph', 'LangGraph'), ('policy', 'Policy'), ('workflow', 'Workflow')], max_length=16)),
                 ('revision', models.PositiveIntegerField(help_text='The revision that was answered.')),
                 ('content_digest', models.CharField(help_text='What was reviewed, as the pause recorded it.', max_length=64)),
                 ('evidence', models.CharField(blank=True, help_text='The blob that holds what the reviewer was shown: `hitl.ledger.evidence`.', max_length=64)),
@@ -452,9 +463,9 @@ class Migration(migrations.Migration):
             name='Delivery',
             fields=[
                 ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
-                ('occasion', models.CharField(choices=[('asked', 'Asked'), ('refined', 'Asked again: an answer did not fit'), ('reminded', 'Reminded'), ('escalated', 'Escalated'), ('mentioned', 'Mentioned'), ('answered', 'Answered'), ('cancelled', 'Cancelled'), ('expired', 'Expired'), ('replied', 'Told what became of a reply'), ('test', 'Test'), ('account', 'About an account')], max_length=16)),
+                ('occasion', models.CharField(choices=[('asked', 'Asked'), ('refined', 'Asked again: an answer did not fit'), ('reminded', 'Reminded'), ('escalated', 'Escalated'), ('mentioned', 'Mentioned'), ('answered', 'Answered'), ('cancelled', 'Cancelled'), ('expired', 'Expired'), ('replied', 'Told what became of a reply'), ('order_completed', 'Order completed'), ('order_failed', 'Order failed'), ('order_cancelled', 'Order cancelled'), ('order_expired', 'Order expired'), ('test', 'Test'), ('account', 'About an account')], max_length=16)),
                 ('mark', models.CharField(blank=True, help_text='Which of several, e.g. of the reminders.', max_length=40)),
-                ('channel', models.CharField(choices=[('email', 'Mail'), ('apprise', 'Chat or push service'), ('slack', 'Slack, with buttons'), ('webhook', 'Webhook')], max_length=16)),
+                ('channel', models.CharField(choices=hitl.models.outbound.channel_choices, max_length=16)),
                 ('place', models.CharField(help_text='Names the receiver: so nobody is told the same thing twice.', max_length=80)),
                 ('contact', models.TextField(blank=True, help_text='The address of somebody who has no account here.')),
                 ('words', models.TextField(blank=True, help_text="What is said instead of the question's own words.")),
@@ -470,12 +481,13 @@ class Migration(migrations.Migration):
                 ('pause', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='runs.pause')),
                 ('recipient', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to=settings.AUTH_USER_MODEL)),
                 ('endpoint', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to='hitl.endpoint')),
+                ('run', models.ForeignKey(db_index=False, help_text='Of an order, whose end it is about.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='runs.run')),
             ],
             options={
                 'verbose_name_plural': 'deliveries',
                 'permissions': [('mail_outside', 'Can have mail sent to any address')],
                 'indexes': [models.Index(condition=models.Q(('status', 'queued')), fields=['next_at'], name='delivery_queued_by_time'), models.Index(condition=models.Q(('status', 'sending')), fields=['lease_until'], name='delivery_sending_by_lease'), models.Index(condition=models.Q(('status', 'dead')), fields=['-id'], name='delivery_dead')],
-                'constraints': [models.UniqueConstraint(fields=('pause', 'occasion', 'mark', 'place'), name='delivery_once'), models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('status', 'sending')), models.Q(models.Q(('status', 'sending'), _negated=True), ('lease_until', None)), _connector='OR'), name='delivery_lease_only_while_sending'), models.CheckConstraint(condition=models.Q(models.Q(('sent_at__isnull', False), ('status', 'sent')), models.Q(models.Q(('status', 'sent'), _negated=True), ('sent_at', None)), _connector='OR'), name='delivery_sent_at_if_sent')],
+                'constraints': [models.UniqueConstraint(fields=('pause', 'occasion', 'mark', 'place'), name='delivery_once'), models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('status', 'sending')), models.Q(models.Q(('status', 'sending'), _negated=True), ('lease_until', None)), _connector='OR'), name='delivery_lease_only_while_sending'), models.CheckConstraint(condition=models.Q(models.Q(('sent_at__isnull', False), ('status', 'sent')), models.Q(models.Q(('status', 'sent'), _negated=True), ('sent_at', None)), _connector='OR'), name='delivery_sent_at_if_sent'), models.UniqueConstraint(condition=models.Q(('run__isnull', False)), fields=('run', 'place'), name='delivery_once_of_an_end')],
             },
             bases=(checkpoints.ids.HasShownId, models.Model),
         ),
@@ -618,6 +630,48 @@ class Migration(migrations.Migration):
             ],
             options={
                 'constraints': [models.UniqueConstraint(fields=('link', 'message_digest'), name='inbound_mail_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='LangGraphItem',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('namespace', models.CharField(help_text='A full stop behind each label.', max_length=400)),
+                ('key', models.CharField(max_length=200)),
+                ('value', checkpoints.models.JsonTextField(default=dict)),
+                ('size', models.PositiveIntegerField(help_text="Bytes of the value's JSON.")),
+                ('created_at', models.DateTimeField()),
+                ('updated_at', models.DateTimeField()),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('owner', 'namespace', 'key'), name='langgraph_item_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='LangGraphAssistant',
+            fields=[
+                ('id', models.UUIDField(default=checkpoints.ids.new, editable=False, primary_key=True, serialize=False)),
+                ('version', models.PositiveIntegerField(default=1, help_text='The one that counts.')),
+                ('made_at', models.DateTimeField(auto_now_add=True)),
+                ('changed_at', models.DateTimeField()),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='LangGraphAssistantVersion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField()),
+                ('template', models.SlugField(db_index=False, help_text='Slug; each run takes the version that is current then.', max_length=80)),
+                ('name', models.CharField(max_length=120)),
+                ('description', models.CharField(blank=True, max_length=1000)),
+                ('metadata', checkpoints.models.JsonTextField(default=dict)),
+                ('made_at', models.DateTimeField(auto_now_add=True)),
+                ('assistant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='hitl.langgraphassistant')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('assistant', 'number'), name='langgraph_assistant_version_once')],
             },
         ),
     ]

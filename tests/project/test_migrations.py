@@ -27,15 +27,7 @@ GROW = {
     "hitl.vote",
 }
 """Tables that grow with work: nothing may lock their writers out while an index is built."""
-SECOND_PHASE: dict[str, str] = {
-    "runs.0004_files_and_progress": (
-        "its unique rules forbid less than those in whose place they stand, so nothing that the "
-        "version before writes breaks them; artifacts are few"
-    ),
-    "hitl.0005_one_end_one_delivery": (
-        "its rule is for rows with a `run`, which the version before writes none of"
-    ),
-}
+SECOND_PHASE: dict[str, str] = {}
 """Migration → the version that no longer used what it takes away, or why it stops nobody."""
 TOLD = {"choices", "help_text", "verbose_name", "validators", "editable", "blank", "default"}
 """Parts of a field that no database knows."""
