@@ -23,6 +23,7 @@ from django.conf import settings as django_settings
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.template import Template
 from django.test import Client, TransactionTestCase
 from hypothesis.configuration import set_hypothesis_home_dir
 from rest_framework.test import APIClient
@@ -288,6 +289,13 @@ def endpoints_here() -> None:
 def quick_static_files() -> None:
     """Looked for when asked for, not listed anew by each test's client."""
     django_settings.WHITENOISE_AUTOREFRESH = True
+
+
+@pytest.fixture(autouse=True, scope="session")
+def unwatched_templates(django_test_environment: None) -> None:
+    """Nobody looks at what a template was drawn with; Django's client copies it for each."""
+    drawn: Any = Template
+    drawn._render = lambda template, context: template.nodelist.render(context)
 
 
 @pytest.fixture(autouse=True, scope="session")
