@@ -23,7 +23,9 @@ from django.conf import settings as django_settings
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.template import Context
 from django.test import Client, TransactionTestCase
+from django.test import client as django_client
 from hypothesis.configuration import set_hypothesis_home_dir
 from rest_framework.test import APIClient
 
@@ -31,7 +33,7 @@ from checkpoints import store
 from checkpoints.database import clock, older_database
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import redaction
-from checkpoints.store.prepared_queries import Prepared
+from checkpoints.store.prepared_queries import Prepared, PreparedValues
 from hitl.host.broker import MemoryChannel
 from hitl.models import ApiToken
 from runs import services as runs
@@ -291,6 +293,23 @@ def quick_static_files() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def contexts_once() -> None:
+    """Django's client copies the context of each template that is drawn, though hundreds of a page
+    share one.
+    """
+    client: Any = django_client
+    copied = client.store_rendered_templates
+
+    def once(store: dict[str, Any], *, context: Context, **told: Any) -> None:
+        drawn = store.setdefault("drawn", {})  # held, so that no other gets the same id
+        if id(context) not in drawn:
+            drawn[id(context)] = context
+            copied(store, context=context, **told)
+
+    client.store_rendered_templates = once
+
+
+@pytest.fixture(autouse=True, scope="session")
 def short_connections() -> None:
     """The writer of what steps say gives its connection back before its test's database is
     emptied. What a test's own transaction holds, no other connection sees: there it is told
@@ -388,6 +407,10 @@ def make_order(templates: None, ana: User, team: Group) -> Callable[..., WorkOrd
 
 
 _shown = Prepared(lambda key: WorkOrder.objects.shown().filter(pk=key), uuid.UUID)
+_latest = PreparedValues(
+    lambda key: WorkOrder.objects.filter(pk=key).values_list("latest_run"), uuid.UUID
+)
+_asked = Prepared(lambda key: Pause.objects.open().filter(run__thread=key), uuid.UUID)
 
 
 def fresh(order: WorkOrder) -> WorkOrder:
@@ -397,15 +420,15 @@ def fresh(order: WorkOrder) -> WorkOrder:
 
 def drive(order: WorkOrder) -> WorkOrder:
     """Let a worker take the order's run as far as it goes."""
-    run_id = WorkOrder.objects.values_list("latest_run", flat=True).get(pk=order.pk)
-    assert isinstance(run_id, uuid.UUID)
+    [[run_id]] = _latest.get(order.pk)
     while advance(run_id, budget=60):
         pass
     return fresh(order)
 
 
 def pause_of(order: WorkOrder) -> Pause:
-    return Pause.objects.open().get(run__thread=order.thread_id)
+    [pause] = _asked.get(order.thread_id)
+    return pause
 
 
 def head_of(order: WorkOrder) -> Checkpoint:

@@ -56,8 +56,8 @@ def find(addresses: Iterable[str]) -> Link | None:
         before, _, token = name.rpartition("+")
         if not own_domain or (domain, before) != (own_domain, own) or not TOKEN.fullmatch(token):
             continue
-        link = links.of_token(token).filter(purpose=Link.Purpose.REPLY).first()
-        if link is not None:
+        link = links.of_token(token)
+        if link is not None and link.purpose == Link.Purpose.REPLY:
             return link
     return None
 

@@ -85,12 +85,29 @@ open_of_order = _VisibleRows(
     lambda by, key: Pause.objects.visible_to(by).answerable().open().filter(run__work_order=key)
 )
 """and the open ones of a work order."""
+_whole_threads = _VisibleRows(
+    lambda by, key: (
+        Thread.objects.visible_to(by)
+        .filter(pk=key)
+        .select_related("owner", "team", "head", "work_order")
+        .defer("head__body")
+    )
+)
+_runs = _VisibleRows(lambda by, key: Run.objects.visible_to(by).shown().filter(pk=key))
 _threads = _VisibleRows(lambda by, key: Thread.objects.visible_to(by).filter(pk=key).only("pk"))
 _shown_pauses = _VisibleRows(lambda by, key: Pause.objects.shown().visible_to(by).filter(pk=key))
 _orders = _VisibleRows(lambda by, key: WorkOrder.objects.visible_to(by).shown().filter(pk=key))
 _orders_as_seen = _VisibleRows(
     lambda by, key: WorkOrder.objects.visible_to(by).shown_to(by).filter(pk=key)
 )
+_checkpoints = _VisibleRows(
+    lambda by, key: (
+        Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(by), pk=key)
+        .select_related("thread__work_order", "thread__head")
+        .defer("thread__head__body")
+    )
+)
+_run_of_anybody = Prepared(lambda key: Run.objects.shown().filter(pk=key), uuid.UUID)
 
 
 def find_pause(pauses: PauseQuerySet, pause_id: uuid.UUID, *, by: User) -> Pause:
@@ -109,9 +126,8 @@ def find_shown(pause_id: uuid.UUID, *, by: User) -> Pause:
 
 def _find_as_observer(pauses: PauseQuerySet, pause_id: uuid.UUID, by: User) -> Pause:
     pause = None
-    if _may(by):
-        shown = _shown_to(by).filter(pk=pause_id).values("pk")
-        pause = pauses.filter(pk__in=shown).first()
+    if _may(by) and _shown_to(by).filter(pk=pause_id).exists():
+        pause = pauses.filter(pk=pause_id).first()
     if pause is None:
         raise NotFound("There is no such question.")
     _note(pause, by)
@@ -235,10 +251,7 @@ def _outside(pause_id: uuid.UUID, by: Outsider) -> external_access.ExternalRevie
 
 def find_checkpoint(checkpoint_id: uuid.UUID, *, by: User) -> Checkpoint:
     """A checkpoint that this person may see; raises NotFound."""
-    visible = Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(by)).select_related(
-        "thread__work_order", "thread__head"
-    )
-    checkpoint = visible.defer("thread__head__body").filter(pk=checkpoint_id).first()
+    checkpoint = next(iter(_checkpoints.get(by, checkpoint_id)), None)
     if checkpoint is None:
         raise NotFound("There is no such checkpoint.")
     return checkpoint
@@ -272,17 +285,33 @@ def find_to_suspend(order_id: uuid.UUID, *, by: User) -> WorkOrder:
 
 def find_run_to_suspend(run_id: uuid.UUID, *, by: User) -> Run:
     """A run that this person may have stopped; raises NotFound."""
-    run = Run.objects.visible_to(by).shown().filter(pk=run_id).first()
+    run = next(iter(_runs.get(by, run_id)), None)
     if run is None:
-        run = Run.objects.shown().filter(pk=run_id).first()
+        run = next(iter(_run_of_anybody.get(run_id)), None)
         if run is None or not may_suspend(run, by=by):
             raise NotFound("There is no such run.")
     return run
 
 
+def find_thread(thread_id: uuid.UUID, *, by: User) -> Thread:
+    """A thread that this person may see; raises NotFound."""
+    thread = next(iter(_whole_threads.get(by, thread_id)), None)
+    if thread is None:
+        raise NotFound("There is no such thread.")
+    return thread
+
+
+def find_run(run_id: uuid.UUID, *, by: User) -> Run:
+    """A run that this person may see; raises NotFound."""
+    run = next(iter(_runs.get(by, run_id)), None)
+    if run is None:
+        raise NotFound("There is no such run.")
+    return run
+
+
 def look_at_run(run_id: uuid.UUID, *, by: User) -> Run:
     """A run that this person may see, or is asked on; raises NotFound."""
-    run = Run.objects.shown().filter(pk=run_id).first()
+    run = next(iter(_run_of_anybody.get(run_id)), None)
     if run is None or not sees(run.thread_id, by=by):
         raise NotFound("There is no such run.")
     return run

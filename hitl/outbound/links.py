@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db import models
 from django.urls import get_script_prefix, reverse
 from django.utils.crypto import salted_hmac
 from django.utils.functional import Promise
@@ -29,6 +28,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
+from checkpoints.store.prepared_queries import Prepared
 from checkpoints.text import dates
 from hitl.decisions import answers
 from hitl.decisions.reviewers import external_access
@@ -136,23 +136,28 @@ def may_answer_in_chat(pause: Pause) -> bool:
 
 def find(token: str) -> Link | None:
     """The link of a token; None for what is none."""
-    if not TOKEN.fullmatch(token):
+    link = of_token(token) if TOKEN.fullmatch(token) else None
+    if link is None or link.purpose == Link.Purpose.REPLY:
         return None
-    link = of_token(token).exclude(purpose=Link.Purpose.REPLY).first()
-    return link if link is not None and hmac.compare_digest(link.digest, _digest(token)) else None
+    return link if hmac.compare_digest(link.digest, _digest(token)) else None
 
 
-def of_token(token: str) -> models.QuerySet[Link]:
-    """The row of a token, with what is asked of it."""
-    related = (
+_links = Prepared(
+    lambda digest: Link.objects.filter(pk=digest).select_related(
         "recipient",
         "delivery",
         "pause__run__thread",
         "pause__run__parent",
         "pause__run__work_order__definition",
         "pause__run__definition",
-    )
-    return Link.objects.select_related(*related).filter(pk=_digest(token))
+    ),
+    str,
+)
+
+
+def of_token(token: str) -> Link | None:
+    """The row of a token, with what is asked of it."""
+    return next(iter(_links.get(_digest(token))), None)
 
 
 def use(link: Link) -> None:

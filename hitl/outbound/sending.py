@@ -23,6 +23,7 @@ from checkpoints.database import clock
 from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
+from checkpoints.store.prepared_queries import Prepared
 from hitl.channels import registry
 from hitl.channels.protocol import OutboundMessage
 from hitl.identity import languages
@@ -159,11 +160,18 @@ def _claim(key: uuid.UUID) -> Delivery | None:
         .update(**fields, attempts=F("attempts") + 1)
     ):
         return None
-    return (
+    [claimed] = _shown.get(key)
+    return claimed
+
+
+_shown = Prepared(
+    lambda key: (
         Delivery.objects.shown()
         .select_related("pause__run__definition", "pause__run__parent", "run__definition")
-        .get(pk=key)
-    )
+        .filter(pk=key)
+    ),
+    uuid.UUID,
+)
 
 
 def _attempt(delivery: Delivery) -> bool:

@@ -74,7 +74,7 @@ class Postgresql:
         self.settings = {**self.server, "NAME": name}
         self._url = url
         if not of:
-            of = f"waystation_tables_{_digest()[:16]}"
+            of = tables_name()
             with self._administering() as run:
                 run("SELECT pg_advisory_lock(7206)")
                 if not run("SELECT 1 FROM pg_database WHERE datname = %s", of):
@@ -107,6 +107,11 @@ class Postgresql:
     def drop(self) -> None:
         with self._administering() as run:
             run(f'DROP DATABASE IF EXISTS "{self.settings["NAME"]}" WITH (FORCE)')
+
+
+def tables_name() -> str:
+    """Give the name of the database on a server that the kit's others are copies of."""
+    return f"waystation_tables_{_digest()[:16]}"
 
 
 def _settings(url: str, vendor: str) -> dict[str, Any]:

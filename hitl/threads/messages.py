@@ -14,6 +14,7 @@ from django.db import transaction
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread, WhenBusy
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import review_bypass, visibility
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import (
@@ -111,7 +112,7 @@ def say(
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused(
             "This thread asks nothing, so nothing was decided."
         )
-    thread = _find(thread_id, by)  # who is only asked begins nothing
+    thread = visibility.find_thread(thread_id, by=by)  # who is only asked begins nothing
     if pauses and when_busy is None and thread.when_busy == WhenBusy.REFUSE:
         when_busy = WhenBusy.QUEUE
     place = turns.place_of(thread_id)
@@ -188,7 +189,7 @@ def withdraw(thread_id: uuid.UUID, turn_id: uuid.UUID, *, by: User) -> QueuedTur
 
     Raises NotFound, queued.NotWaiting.
     """
-    _find(thread_id, by)
+    visibility.find_thread(thread_id, by=by)
     queued = QueuedTurn.objects.filter(pk=turn_id, thread=thread_id).first()
     if queued is None:
         raise NotFound("No such message waits on this thread.")
@@ -201,7 +202,7 @@ def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
     """Choose what becomes of messages that come while a run is alive; those that wait already stay
     in the line. Raises NotFound.
     """
-    thread = _find(thread_id, by)
+    thread = visibility.find_thread(thread_id, by=by)
     Thread.objects.filter(pk=thread.pk).update(when_busy=when_busy)
     thread.when_busy = when_busy
     return thread
@@ -219,7 +220,7 @@ def edit_state(
     """Let new parts join a thread's state between its runs: `runs.threads.edits.edit`, for whoever
     takes part in the thread. Raises NotFound, scopes.ScopeMissing, and what that raises.
     """
-    thread = _find(thread_id, by)
+    thread = visibility.find_thread(thread_id, by=by)
     scopes.check_start(steers=True)
     return edits.edit(
         thread.pk, updates, by=by, step=step, checkpoint_id=checkpoint_id, template=template
@@ -293,7 +294,7 @@ def resume(
     With `checkpoint_id` a new run begins there, whatever became of this one; its thread must be
     free. Where the run stands at that checkpoint, it is the run to follow.
     """
-    run = find_run(run_id, by=by)
+    run = visibility.find_run(run_id, by=by)
     if (
         checkpoint_id is not None
         and not Checkpoint.objects.filter(pk=checkpoint_id, thread=run.thread_id).exists()
@@ -320,7 +321,7 @@ def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
 
     Raises RunEnded, or AlreadyAnswered where an answer came first.
     """
-    end_run(find_run(run_id, by=by), by=by, via=via)
+    end_run(visibility.find_run(run_id, by=by), by=by, via=via)
 
 
 def suspend(run_id: uuid.UUID, *, by: User, reason: str = "") -> None:
@@ -333,34 +334,28 @@ def suspend(run_id: uuid.UUID, *, by: User, reason: str = "") -> None:
     runs.suspend_run(run, by=by, reason=reason)
 
 
-def find_run(run_id: uuid.UUID, *, by: User) -> Run:
-    """A run that this person may see; raises NotFound."""
-    run = Run.objects.visible_to(by).shown().filter(pk=run_id).first()
-    if run is None:
-        raise NotFound("There is no such run.")
-    return run
-
-
-def _find(thread_id: uuid.UUID, by: User) -> Thread:
-    thread = Thread.objects.visible_to(by).filter(pk=thread_id).first()
-    if thread is None:
-        raise NotFound("There is no such thread.")
-    return thread
-
-
 def _fresh(run_id: uuid.UUID) -> Run:
     return Run.objects.shown().get(pk=run_id)
 
 
 def open_on(thread_id: uuid.UUID) -> list[Pause]:
     """The questions that a thread's live run waits with: its own, or those of its child runs."""
-    live = Run.objects.live().filter(thread=thread_id).first()
-    family = [live.pk] if live else []
-    level = family
-    while level and live and live.awaited:
+    live = next(iter(_live.get(thread_id)), None)
+    if live is None:
+        return []
+    if not live.awaited:
+        return _asked_by.get(live.pk)
+    family = level = [live.pk]
+    while level:
         level = list(Run.objects.live().filter(parent__in=level).values_list("pk", flat=True))
         family = family + level
     return list(Pause.objects.open().shown().filter(run__in=family).order_by("id"))
+
+
+_live = Prepared(lambda thread_id: Run.objects.live().filter(thread=thread_id), uuid.UUID)
+_asked_by = Prepared(
+    lambda run_id: Pause.objects.open().shown().filter(run=run_id).order_by("id"), uuid.UUID
+)
 
 
 def _text(given: Mapping[str, Any] | None) -> str | None:

@@ -267,9 +267,7 @@ def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
     """
     if (key := _key(run_id)) is None:
         return _newest_wait(run_id, Thread.objects.visible_to(by), by)
-    run = Run.objects.visible_to(by).shown().filter(pk=key).first()
-    if run is None:
-        raise NotFound("There is no such run.")
+    run = visibility.find_run(key, by=by)
     return run, _waits().filter(pause__run=run).first()
 
 

@@ -45,11 +45,24 @@ Kind = TypeVar("Kind", Template, StepTemplate)
 
 
 _newest = Prepared(lambda slug: Template.objects.filter(slug=slug).order_by("-version")[:1], str)
+_newest_step = Prepared(
+    lambda slug: StepTemplate.objects.filter(slug=slug).order_by("-version")[:1], str
+)
+
+
+def newest(slug: str) -> Template | None:
+    """The newest version of a template, where there is one."""
+    return next(iter(_newest.get(slug)), None)
+
+
+def newest_step(slug: str) -> StepTemplate | None:
+    """The newest version of a step template, where there is one."""
+    return next(iter(_newest_step.get(slug)), None)
 
 
 def current(slug: str) -> Template:
     """The newest version of a template; raises TemplateNotFound."""
-    template = next(iter(_newest.get(slug)), None)
+    template = newest(slug)
     if template is None:
         raise TemplateNotFound(gettext("There is no template %(slug)s.") % {"slug": repr(slug)})
     return template
@@ -82,7 +95,7 @@ def edit_template(
         SavedMeanwhile: another version than `after` is current, or another template was made the
             default at the same moment.
     """
-    last = Template.objects.filter(slug=slug).order_by("-version").first()
+    last = newest(slug)
     if after is not None and after != (last.version if last else 0):
         raise SavedMeanwhile
     values = checked(slug, last if not declared else None, fields)
@@ -212,7 +225,7 @@ def edit_step_template(
     if sub_steps:
         freeze_steps(values["sub_steps"], inside=(slug,))
         check_people(values["sub_steps"], "sub_steps")
-    last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    last = newest_step(slug)
     if after is not None and after != (last.version if last else 0):
         raise SavedMeanwhile
     if last and {name: getattr(last, name) for name in values} == values:
@@ -244,7 +257,7 @@ def warnings_of_kind(kind: StepTemplate) -> list[str]:
 
 def current_step_template(slug: str) -> StepTemplate:
     """The newest version of a step template; raises TemplateNotFound."""
-    kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    kind = newest_step(slug)
     if kind is None:
         raise TemplateNotFound(
             gettext("There is no step template %(slug)s.") % {"slug": repr(slug)}

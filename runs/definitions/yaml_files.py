@@ -153,12 +153,12 @@ def apply(text: str) -> list[Applied]:
     kinds = parts["step_templates"]
     inner = {slug: fields.get("sub_steps", []) for slug, fields in kinds.items()}
     for slug, fields in _parts_first(kinds, inner):
-        before = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+        before = templates.newest_step(slug)
         with _at(f"step_templates.{slug}"):
             kind = templates.edit_step_template(slug, **{"title": slug, **fields})
         applied.append(_applied(slug, before, kind))
     for slug, fields in parts["templates"].items():
-        last = Template.objects.filter(slug=slug).order_by("-version").first()
+        last = templates.newest(slug)
         with _at(f"templates.{slug}"):
             usual = {**templates.usual_fields(), "title": slug}
             usual["reducers"] = registry.reducers_of(freeze_steps(fields.get("steps", [])))

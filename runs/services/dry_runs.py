@@ -126,7 +126,7 @@ def dry_run(
         input, request: what the order would bring. The input is not looked at where it is None.
     """
     report = _Report()
-    last = Template.objects.filter(slug=slug).order_by("-version").first()
+    last = templates.newest(slug)
     try:
         values = templates.checked(slug, last, fields or {})
         template = Template(slug=slug, version=last.version + 1 if last else 1, **values)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from django.utils import timezone
 
+from checkpoints.store.prepared_queries import PreparedValues
 from hitl.decisions.deadlines import outcomes
 from hitl.wait_gate import early_answers
 from runs.engine.advance import advance
@@ -17,19 +18,21 @@ from tests.adversary.world import (
     World,
 )
 
+_due = PreparedValues(
+    lambda now: (
+        Run.objects.filter(status="pending", due_at__lte=now).order_by("pk").values_list("pk")[:1]
+    ),
+    dt.datetime,
+)
+
 
 def settle(world: World, *, steps: int = 40) -> None:
     """Workers take what is due as far as it goes."""
     for _ in range(steps):
-        due = (
-            Run.objects.filter(status="pending", due_at__lte=timezone.now())
-            .order_by("pk")
-            .values_list("pk", flat=True)
-            .first()
-        )
-        if due is None:
+        due = _due.get(timezone.now())
+        if not due:
             return
-        advance(due, budget=60)
+        advance(due[0][0], budget=60)
 
 
 def work_a_little(world: World) -> None:

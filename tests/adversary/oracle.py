@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Memo, Thread
+from checkpoints.store.prepared_queries import PreparedValues
 from hitl.models import Decision, Delegation, EarlyAnswer, Vote
 from runs.models import Definition, Pause, Run
 from tests.adversary.played.book import ASKED, BOOK, SUPPLIER, Effect, acted_on, arguments_of
@@ -63,10 +64,10 @@ class Oracle:
         before, self.members = self.members, _members()
         either = {name: before.get(name, set()) | self.members[name] for name in self.members}
         about = ("pause__run__thread", "pause__run__work_order")
-        for vote in _new(Vote, self.votes).select_related(*about):
+        for vote in _new(Vote, self.votes, *about):
             given = (vote.voter_id, vote.seat_id, vote.external)
             self.votes[vote.pk] = self._wrong_person(given, vote.pause, either)
-        for decision in _new(Decision, self.fit).select_related(*about):
+        for decision in _new(Decision, self.fit, *about):
             self.fit[decision.pk] = self._unfit(decision, either)
         found = [
             breach for number in range(self.seen, len(BOOK)) for breach in self._behind(number)
@@ -425,19 +426,26 @@ def _ancestors(head: Any) -> list[Any]:
     return found
 
 
-def _new(model: Any, seen: Collection[Any]) -> Any:
-    """Rows that were not looked at, in their order.
+_KEYS = {
+    model: PreparedValues(lambda model=model: model.objects.values_list("pk"))
+    for model in (Vote, Decision, Memo)
+}
+_MEMBERS = PreparedValues(lambda: User.groups.through.objects.values_list("group__name", "user"))
+
+
+def _new(model: Any, seen: Collection[Any], *about: str) -> list[Any]:
+    """Rows that were not looked at, in their order, with what they are `about`.
 
     After most moves there are none, which the keys alone say.
     """
-    keys = [key for key in model.objects.values_list("pk", flat=True) if key not in seen]
-    found = model.objects.filter(pk__in=keys) if keys else model.objects.none()
-    return found.order_by("pk")
+    keys = [key for [key] in _KEYS[model].get() if key not in seen]
+    rows = model.objects.select_related(*about) if about else model.objects
+    return list(rows.filter(pk__in=keys).order_by("pk")) if keys else []
 
 
 def _members() -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
-    for name, key in User.groups.through.objects.values_list("group__name", "user"):
+    for name, key in _MEMBERS.get():
         found.setdefault(name, set()).add(key)
     return found
 

@@ -117,6 +117,15 @@ def sqlite_tables() -> Path:
     return made
 
 
+def postgresql_like(name: str, other: str) -> None:
+    """A database of that name with what is in another one, where there is none of that name."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+        if known.fetchone() is None:
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {other}')
+
+
 def tables_of_kit() -> None:
     """What `hitl.testing` keeps in the folder for temporary files, for the next process."""
     from hitl.testing.engine import Engine  # sets Django up, which other processes here do not

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import Model
 
 from runs.engine.context import streaming
+from tests.databases.cleaning import filled
 
 APART = {"hitl.ApiToken": {"last_used_at"}, "auth.User": {"last_login"}}
 """Fields that a refused request may touch: it may have logged in, or shown its token.
@@ -81,24 +82,23 @@ def at_once(*jobs: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, jobs))
 
 
-def rows() -> dict[str, list[dict[str, Any]]]:
-    """Every row of every table, to compare before and after."""
+def rows() -> dict[str, list[Any]]:
+    """Every row of every table as the database has it, to compare before and after."""
     models = apps.get_models()
-    found: dict[str, list[dict[str, Any]]] = {}
-    for model, filled in zip(models, _filled(models), strict=True):
-        fields = [
-            field.attname
-            for field in model._meta.concrete_fields
-            if field.name not in APART.get(model._meta.label, set())
-        ]
-        every = model._default_manager.order_by("pk").values(*fields) if filled else ()
-        found[model._meta.label] = list(every)
+    found: dict[str, list[Any]] = {}
+    for model, some in zip(models, filled(models), strict=True):
+        found[model._meta.label] = _rows(model) if some else []
     return found
 
 
-def _filled(models: list[type[Model]]) -> list[bool]:
-    """Which tables have rows at all, asked at once: most have none."""
-    tables = [connection.ops.quote_name(model._meta.db_table) for model in models]
+def _rows(model: type[Model]) -> list[Any]:
+    quoted: Any = connection.ops.quote_name
+    columns = ", ".join(
+        quoted(field.column)
+        for field in model._meta.concrete_fields
+        if field.name not in APART.get(model._meta.label, set())
+    )
+    key = quoted(model._meta.pk.column)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT " + ", ".join(f"EXISTS(SELECT 1 FROM {name})" for name in tables))
-        return [bool(filled) for filled in cursor.fetchone()]
+        cursor.execute(f"SELECT {columns} FROM {quoted(model._meta.db_table)} ORDER BY {key}")
+        return list(cursor.fetchall())

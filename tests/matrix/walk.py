@@ -193,9 +193,13 @@ def walk(world: World, role: Role, tried: Iterable[tuple[str, Address, str, str]
     Nothing stays of what it did.
     """
     wrong: list[str] = []
+    asked: set[tuple[str, str]] = set()
     user = world.people.get(role.user)
     for path, address, state, method in tried:
         url, present = fill(world, path, state)
+        if (method, url) in asked and address.done != state:
+            continue  # of what several states do not have the address is the same
+        asked.add((method, url))
         wanted = expected(path, address, role, method, present=present, user=user)
         refused = wanted != "any" and not wanted.startswith("taken")
         # what HEAD would draw is what GET draws, and nobody sees it

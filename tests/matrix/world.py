@@ -437,7 +437,7 @@ def watched() -> Iterator[list[str]]:
     sent: list[str] = []
 
     def look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if WRITES.search(sql):
+        if not sql.startswith("SELECT") and WRITES.search(sql):
             sent.append(sql[:160])
         return execute(sql, params, many, context)
 

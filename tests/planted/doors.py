@@ -107,8 +107,8 @@ FAULTS = [
     Fault(
         "a stranger reads a question",
         "hitl/decisions/visibility.py",
-        "        pause = pauses.filter(pk__in=shown).first()\n",
-        "        pause = pauses.filter(pk=pause_id).first()\n",
+        "    if _may(by) and _shown_to(by).filter(pk=pause_id).exists():\n",
+        "    if _may(by):\n",
         ("tests/matrix/test_permissions.py",),
         "F4",
     ),

@@ -85,12 +85,19 @@ def wait_for(ready: Callable[[], bool], name: str, process: Server, seconds: flo
 
 QUICK = {
     "checkpoint_timeout": "1h",
+    "from_collapse_limit": "1",
     "full_page_writes": "off",
+    "jit": "off",
+    "join_collapse_limit": "1",
     "max_wal_senders": "0",
     "synchronous_commit": "off",
     "wal_level": "minimal",
 }
-"""Settings of a server that nobody follows, and whose files go with it."""
+"""Settings of a server that nobody follows, and whose files go with it.
+
+Tables of tests hold few rows: to look for the best order of ten of them takes longer than to read
+them in the order in which the statement names them.
+"""
 
 
 @dataclass

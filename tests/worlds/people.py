@@ -9,10 +9,15 @@ from typing import Any
 
 from django.contrib.auth.models import Group, Permission, User
 
+from checkpoints.store.prepared_queries import Prepared
+
+_named = Prepared(lambda name: User.objects.filter(username=name), str)
+_groups = Prepared(lambda name: Group.objects.filter(name=name), str)
+
 
 def person(name: str, **fields: Any) -> User:
     """Somebody with an account, and a password such as `ana's long password`."""
-    user = User.objects.filter(username=name).first() or User(username=name)
+    user = next(iter(_named.get(name)), None) or User(username=name)
     for field, value in fields.items():
         setattr(user, field, value)
     user.set_password(f"{name}'s long password")
@@ -27,7 +32,7 @@ def give(user: User, *rights: str) -> None:
 
 
 def group(name: str) -> Group:
-    return Group.objects.get_or_create(name=name)[0]
+    return next(iter(_groups.get(name)), None) or Group.objects.get_or_create(name=name)[0]
 
 
 def hire(review: Mapping[str, Any]) -> None:

@@ -121,7 +121,7 @@ class RunDetail(APIView):
 
     @extend_schema(operation_id="get_run", responses=RunOut, summary="Read a run")
     def get(self, request: Request, run_id: UUID) -> Response:
-        return Response(RunOut(messages.find_run(run_id, by=user_of(request))).data)
+        return Response(RunOut(visibility.find_run(run_id, by=user_of(request))).data)
 
 
 class RunCheckpoints(Paged):
@@ -133,7 +133,7 @@ class RunCheckpoints(Paged):
         summary="A run's checkpoints, newest first",
     )
     def get(self, request: Request, run_id: UUID) -> Response:
-        run = messages.find_run(run_id, by=user_of(request))
+        run = visibility.find_run(run_id, by=user_of(request))
         return self.page(
             request, Checkpoint.objects.filter(run_id=run.pk).defer("body"), CheckpointOut
         )
@@ -197,7 +197,7 @@ class RunWhy(APIView):
         description="Each reason has a stable code, and words for people.",
     )
     def get(self, request: Request, run_id: UUID) -> Response:
-        run = messages.find_run(run_id, by=user_of(request))
+        run = visibility.find_run(run_id, by=user_of(request))
         reasons = why.of_run(run.pk, by=user_of(request), now=clock.now())
         told = {"run_id": run.shown_id, "status": run.status, "reasons": reasons}
         return Response(RunWhyOut(told).data)

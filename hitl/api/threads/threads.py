@@ -31,7 +31,7 @@ from hitl.api.threads.fields import (
     ThreadOut,
     runs_shown,
 )
-from hitl.decisions import services
+from hitl.decisions import services, visibility
 from hitl.find.threads import THREADS
 from hitl.models import Via
 from hitl.threads import messages
@@ -45,15 +45,7 @@ MAX_EVENTS = 1000
 
 
 def thread_of(thread_id: UUID, request: Request) -> Thread:
-    related = (
-        Thread.objects.visible_to(request.user)
-        .select_related("owner", "team", "head", "work_order")
-        .defer("head__body")
-    )
-    thread = related.filter(pk=thread_id).first()
-    if thread is None:
-        raise services.NotFound("There is no such thread.")
-    return thread
+    return visibility.find_thread(thread_id, by=user_of(request))
 
 
 class Threads(Paged):

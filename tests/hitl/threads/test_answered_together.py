@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.utils import timezone
 
 from hitl.decisions import services
 from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Decision, Via
-from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine import locks
@@ -28,6 +26,7 @@ from tests.conftest import fresh
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments
+from tests.worlds.histories.whole_story import broken
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -60,8 +59,7 @@ def asking(templates, ana, team):
     order = moments.make("race", by=ana, team=team)
     moments.work_off()
     yield fresh(order)
-    broken = [result for result in invariants.check(now=timezone.now()) if result.count]
-    assert broken == [], [(one.invariant.code, one.ids) for one in broken]
+    assert broken(deep=False) == {}
 
 
 @pytest.fixture

@@ -9,12 +9,10 @@ from functools import partial, reduce
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 
 from hitl.decisions import services
 from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Via
-from hitl.operations import invariants
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
@@ -23,6 +21,7 @@ from tests.conftest import fresh
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments
+from tests.worlds.histories.whole_story import broken
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -62,8 +61,7 @@ def family(templates, ana, team):
         return fresh(order)
 
     yield make
-    broken = [result for result in invariants.check(now=timezone.now()) if result.count]
-    assert broken == [], [(one.invariant.code, one.ids) for one in broken]
+    assert broken(deep=False) == {}
 
 
 def children(order: WorkOrder) -> list[Run]:

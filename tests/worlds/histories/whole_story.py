@@ -24,13 +24,15 @@ from tests.worlds.scripted_step import order_that as order_that
 STAND_IN = dt.datetime(1901, 1, 1, tzinfo=dt.UTC)
 
 
-def broken(*, deep: bool = True, late: dt.timedelta = invariants.LATE) -> dict[str, list[str]]:
+def broken(
+    *, deep: bool = True, late: dt.timedelta = invariants.LATE, now: dt.datetime | None = None
+) -> dict[str, list[str]]:
     """Code → shown ids, of what does not hold.
 
     One statement asks which invariants have any rows to look at; the others find nothing.
     """
-    now = timezone.now()
-    asked, sql, params = together(settings.WAYSTATION_LEASE_SECONDS)
+    now = now or timezone.now()
+    asked, sql, params = together(settings.WAYSTATION_LEASE_SECONDS, connection.vendor)
     with connection.cursor() as cursor:
         at = connection.ops.adapt_datetimefield_value
         filled = [value if past is None else at(now - late + past) for value, past in params]
@@ -44,13 +46,14 @@ def broken(*, deep: bool = True, late: dt.timedelta = invariants.LATE) -> dict[s
 
 
 @cache
-def together(lease_seconds):
+def together(lease_seconds, vendor):
     """The codes of invariants, a statement that says of each whether anything that it reads first
     has rows, and its values: beside a time, how far it is from the one before which things are
     late; beside others None.
 
     An invariant that knows another time, as SQLite's own now, is left out: it would stay as it is.
-    `lease_seconds` is the one setting that invariants read: another value is another statement.
+    `lease_seconds` is the one setting that invariants read: another value is another statement, as
+    is that of another database.
     """
     asked, columns, params = [], [], []
     for invariant in invariants.INVARIANTS:

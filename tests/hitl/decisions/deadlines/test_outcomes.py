@@ -17,7 +17,6 @@ from hitl.decisions import closing, notifications, services
 from hitl.decisions.deadlines import changes, outcomes, together
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
-from hitl.operations import invariants
 from project.celery import app
 from runs import definitions
 from runs import services as runs
@@ -35,6 +34,7 @@ from tests.doors.html import fold
 from tests.worlds.deadlines import HOUR, at, updates
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.deadlines import fire as fire_one
+from tests.worlds.histories import whole_story
 from tests.worlds.scripted_step import DOES, state_of
 from tests.worlds.scripted_step import order_that as order_that
 
@@ -132,11 +132,7 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
 
 def broken(now=None):
     notifications.announce()
-    return {
-        result.invariant.code
-        for result in invariants.check(now=now or timezone.now(), deep=True)
-        if result.count
-    }
+    return whole_story.broken(now=now).keys()
 
 
 @pytest.mark.both_databases

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from checkpoints.database import locks
 from checkpoints.models import Checkpoint, Event
@@ -17,7 +16,6 @@ from hitl.decisions.deadlines import outcomes, reminding, together
 from hitl.decisions.services import Answer
 from hitl.ledger import chain
 from hitl.models import Decision, Via
-from hitl.operations import invariants
 from runs.models import Pause
 from runs.services import pauses
 from runs.services import together as runs_together
@@ -27,6 +25,7 @@ from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.deadlines import at, updates
+from tests.worlds.histories.whole_story import broken
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -65,7 +64,7 @@ def check_whole(orders):
         ended = Checkpoint.objects.filter(thread=thread).order_by("-created_at", "-pk").first()
         assert thread.head_id == ended.pk
     crash.check_ledgers()
-    assert not [one for one in invariants.check(now=timezone.now()) if one.count]
+    assert broken(deep=False) == {}
 
 
 def test_a_batch_is_one_transaction_and_writes_what_each_alone_would(due, asked, monkeypatch):
