@@ -69,6 +69,19 @@ Script = Sequence[Any] | Callable[[Sequence[Mapping[str, Any]], Sequence[str]], 
 that gives the next one.
 """
 
+# read at each look, which are hundreds
+_lost = Prepared(lambda now: Run.objects.lost(now=now).only("pk"), dt.datetime)
+_asks_too_long = Prepared(lambda now: Pause.objects.due(now=now).only("pk"), dt.datetime)
+_pending = Prepared(
+    lambda now: (
+        Run.objects.filter(status=PENDING, due_at__lte=now)
+        .order_by("due_at", "pk")
+        .only("pk", "epoch")
+    ),
+    dt.datetime,
+)
+_gathering = Prepared(lambda now: Run.objects.gathers_due(now=now).only("pk"), dt.datetime)
+
 _timezone_now = timezone.now
 _read_prepared = Prepared.get
 _add_chunk = streaming.Chunks.add
@@ -284,16 +297,14 @@ class Engine:
     def _look(self) -> bool:
         """Do what is due now; whether anything was."""
         now = clock.read()
-        lost = Run.objects.lost(now=now).exists()
-        back = lost_runs.take_back(now=now) if lost else []
-        fired = Pause.objects.due(now=now).exists() and outcomes.fire_due(now=now)
-        pending = Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk")
-        due = dict(pending.values_list("pk", "epoch"))
-        gathering = list(Run.objects.gathers_due(now=now).values_list("pk", flat=True))
+        back = lost_runs.take_back(now=now) if _lost.get(now) else []
+        fired = outcomes.fire_due(now=now) if _asks_too_long.get(now) else 0
+        due = {run.pk: run.epoch for run in _pending.get(now)}
+        gathering = [run.pk for run in _gathering.get(now)]
         for key in [*due, *gathering]:
             advance(key, budget=BUDGET)
-        after = dict(Run.objects.filter(pk__in=list(due)).values_list("pk", "epoch")) if due else {}
-        return bool(back) or bool(fired) or bool(gathering) or due != after
+        moved = bool(due) and due != {run.pk: run.epoch for run in _pending.get(now)}
+        return bool(back) or bool(fired) or bool(gathering) or moved
 
     def lose_workers(self) -> None:
         """Let the leases run out of whoever works: their workers are dead."""

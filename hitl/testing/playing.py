@@ -12,6 +12,7 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.models import Checkpoint, Event, EventKind, Memo
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import services as decisions
 from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.outsiders import Outsider
@@ -29,6 +30,19 @@ from runs.workflows.reviews import stages
 
 REVIEWER = "reviewer"
 """Who answers where the rules name nobody."""
+# read before and behind each answer
+_order = Prepared(
+    lambda key: WorkOrder.objects.select_related("latest_run").filter(pk=key), uuid.UUID
+)
+_asking = Prepared(
+    lambda key: (
+        Pause.objects.open()
+        .filter(run__work_order=key, run__status__in=sorted(LIVE))
+        .select_related("run__thread", "run__work_order")
+        .order_by("pk")
+    ),
+    uuid.UUID,
+)
 
 
 class LinkRefused(AssertionError):
@@ -324,16 +338,15 @@ class Play:
     @property
     def _run(self) -> Run:
         with self.engine.placed():
-            run = WorkOrder.objects.select_related("latest_run").get(pk=self.key).latest_run
-            assert run is not None
-            return run
+            [order] = _order.get(self.key)
+            assert order.latest_run is not None
+            return order.latest_run
 
     def _runs(self) -> list[Run]:
         return list(Run.objects.filter(work_order=self.key).order_by("pk"))
 
     def _open(self) -> list[Pause]:
-        pauses = Pause.objects.open().filter(run__work_order=self.key, run__status__in=sorted(LIVE))
-        return list(pauses.select_related("run__thread", "run__work_order").order_by("pk"))
+        return _asking.get(self.key)
 
     def _asked(self, at: str) -> Pause:
         """The question that is answered; raises NothingAsked."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs import warm
+from tests.programs.begun import Begun
 
 TELLS = """
 import os, sys
@@ -131,6 +132,15 @@ def test_it_is_killed_and_waited_for_as_a_child(tmp_path):
         process.wait(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait(10) == -9
+
+
+@pytest.mark.parametrize(("becomes", "code"), [("error", 1), ("ignore", 0)])
+def test_code_is_told_its_words_and_what_becomes_of_warnings(becomes, code):
+    words = "import sys, warnings; print(sys.argv); warnings.warn('old')"
+    environment = {**os.environ, "PYTHONWARNINGS": becomes}
+    ended = Begun("-c", words, "one", environment=environment, of_product=False).ended()
+    assert (ended.returncode, ended.stdout) == (code, "['-c', 'one']\n"), ended.stderr
+    assert ("UserWarning: old" in ended.stderr) == code
 
 
 def test_what_python_reads_at_its_start_is_not_told_too_late():

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -91,7 +92,9 @@ LOADED = (
 )
 """What may be read before a program's environment is known. Not Twisted: it makes its loop then."""
 READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_", "PYTHON")
-"""How the names of variables begin that Python or a library reads when it is loaded."""
+"""How the names of variables begin that Python or a library reads when it is loaded;"""
+READ_AGAIN = "PYTHONWARNINGS"
+"""of these the one that a program is told in time when it begins warm, too."""
 OWN = {"PYTHONUNBUFFERED": "1"}
 ENDED = struct.Struct("i")
 """How a process ended, as `os.waitpid` gives it."""
@@ -160,7 +163,11 @@ def may_be(environment: Mapping[str, str]) -> bool:
 
 
 def _read_first(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(READ_FIRST)}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(READ_FIRST) and name != READ_AGAIN
+    }
 
 
 @cache
@@ -236,6 +243,8 @@ def _begun(files: list[int], environment: dict[str, str], umask: int) -> None:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    python: Any = warnings  # what its command line calls is no name of its own
+    python._processoptions([word for word in environment.get(READ_AGAIN, "").split(",") if word])
 
 
 def run(kind: str, *arguments: str) -> None:
@@ -243,6 +252,10 @@ def run(kind: str, *arguments: str) -> None:
     if kind == "-m":
         sys.argv = list(arguments)
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        code, *more = arguments
+        sys.argv = ["-c", *more]
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
     else:
         sys.argv = [kind, *arguments]
         runpy.run_path(kind, run_name="__main__")

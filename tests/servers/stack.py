@@ -19,6 +19,7 @@ from typing import IO, Any, TypeVar
 
 from tests.databases import copies
 from tests.programs import warm
+from tests.programs.begun import UMASK
 from tests.servers.private import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,8 +39,6 @@ SERVERS = {
 T = TypeVar("T")
 REQUESTS = 0.2
 """Seconds between two that ask how a work order stands: each takes a server's time."""
-UMASK = 0o022
-"""As most shells have it: what others on the machine may read is up to Waystation."""
 
 
 def until(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 
 from tests.databases.copies import ROOT
 from tests.documents.blocks import blocks
@@ -34,7 +35,11 @@ def test_the_tests_of_the_page_pass_as_they_are_printed(tmp_path):
     (tmp_path / "conftest.py").write_text(EXPORT.replace("NAME", repr(name)))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": f"{ROOT}:{tmp_path}",
+            "TMPDIR": tempfile.gettempdir(),  # there are the kit's tables
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -9,8 +9,6 @@ them all, and what is missing is seen.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 from typing import Any
 
@@ -29,8 +27,8 @@ from runs.models import Pause, Run, WorkOrder
 from tests.conftest import log_lines
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
+from tests.programs.begun import Begun
 from tests.runs.accidents.deaths import every_death
-from tests.servers.stack import ROOT
 from tests.worlds import lost_worker
 from tests.worlds.scripted_step import state_of
 
@@ -586,10 +584,8 @@ def test_a_real_process_may_end_at_any_moment(order_of, ben, operation):
     if operation == "approve":
         crash.work_off()
     environment = crash.child_environment(DJANGO_SETTINGS_MODULE="project.settings")
-    arguments = [sys.executable, "-c", CHILD, operation, *(str(order.pk) for order in orders)]
-    child = subprocess.run(
-        arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    arguments = ["-c", CHILD, operation, *(str(order.pk) for order in orders)]
+    child = Begun(*arguments, environment=environment).ended()
     codes = [int(code) for code in child.stdout.split()]
     assert codes == [9] * moments.count + [0], (codes, child.stderr)
     if operation == "approve":

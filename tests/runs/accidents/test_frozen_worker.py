@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -21,7 +19,8 @@ from tests.conftest import fresh, kinds
 from tests.databases.whole import file_database as file_database
 from tests.databases.whole import rows
 from tests.killed import moments
-from tests.servers.stack import ROOT, until
+from tests.programs.begun import Begun
+from tests.servers.stack import until
 from tests.worlds.scripted_step import state_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -33,39 +32,28 @@ from tests.killed import moments as crash
 from runs.engine.advance import advance
 print(advance(uuid.UUID(sys.argv[1]), budget=60))
 """
-Worker = subprocess.Popen[str]
 
 
 @pytest.fixture
-def worker() -> Iterator[Callable[..., Worker]]:
+def worker() -> Iterator[Callable[..., Begun]]:
     """`worker(order)`: a process that has taken the order's run and stands still in the middle of
     its first step.
     """
-    started: list[Worker] = []
+    started: list[Begun] = []
 
-    def start(order) -> Worker:
+    def start(order) -> Begun:
         environment = moments.child_environment(
             DJANGO_SETTINGS_MODULE="project.settings", WAYSTATION_LEASE_SECONDS="1"
         )
-        arguments = [sys.executable, "-c", WORKER, str(order.latest_run_id)]
-        process = subprocess.Popen(
-            arguments,
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        arguments = ["-c", WORKER, str(order.latest_run_id)]
+        process = Begun(*arguments, environment=environment)
         started.append(process)
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), process.communicate()
+        until(process.stands_still, what="a worker in the middle of its step")
         return process
 
     yield start
     for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        process.end()
 
 
 @pytest.fixture
@@ -74,12 +62,12 @@ def order(templates, ana, team):
     return moments.make("frozen", by=ana, team=team)
 
 
-def go_on(process: Worker) -> str:
+def go_on(process: Begun) -> str:
     """Continue a worker and wait for its end; gives what it logged."""
-    process.send_signal(signal.SIGCONT)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, out.strip()) == (0, "[]"), err
-    return err
+    os.kill(process.pid, signal.SIGCONT)
+    ended = process.ended(within=30)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
+    return ended.stderr
 
 
 def given_up(order) -> None:

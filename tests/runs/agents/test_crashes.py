@@ -6,8 +6,6 @@ What was recorded is never done again: neither a request nor a call.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -23,8 +21,8 @@ from runs.threads import turns
 from runs.threads.turns import Turn
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
+from tests.programs.begun import Begun
 from tests.servers.model_endpoint import ModelReply, by_loop, serving
-from tests.servers.stack import ROOT
 from tests.worlds import agents
 
 pytestmark = [
@@ -165,16 +163,9 @@ crash.work_off()
 
 def child(run, mode):
     environment = crash.child_environment(
-        DJANGO_SETTINGS_MODULE="project.settings", PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore"
+        DJANGO_SETTINGS_MODULE="project.settings", PYTHONWARNINGS="ignore"
     )
-    return subprocess.run(
-        [sys.executable, "-c", CHILD, str(run.pk), mode],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return Begun("-c", CHILD, str(run.pk), mode, environment=environment).ended(within=120)
 
 
 def test_three_processes_one_turn(endpoint, ana):

@@ -5,8 +5,6 @@ no finished node is done twice.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -41,7 +39,7 @@ from tests.databases.whole import file_database
 from tests.doors.html import join
 from tests.extensions.langgraph.graphs.graphs import EFFECTS
 from tests.killed.moments import Killed, child_environment, expire_leases, work_off
-from tests.servers.stack import ROOT
+from tests.programs.begun import Begun
 from tests.worlds import steps
 from tests.worlds.histories.documents import signed
 
@@ -607,17 +605,9 @@ from tests.worlds import steps
 steps.HOOKS["b"] = lambda: os.kill(os.getpid(), signal.SIGKILL)
 advance(uuid.UUID(sys.argv[1]), budget=60)
 """
-    command = [sys.executable, "-c", script, str(order.latest_run_id)]
     environment = child_environment(DJANGO_SETTINGS_MODULE="project.settings")
-    done = subprocess.run(
-        command,
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    begun = Begun("-c", script, str(order.latest_run_id), environment=environment)
+    done = begun.ended(within=120)
     assert done.returncode == -9, done.stderr
     expire_leases()
     lost_runs.take_back(now=timezone.now())

@@ -7,10 +7,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import operator
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -34,6 +33,7 @@ from tests.extensions.langgraph.saver import conformance, graphs
 from tests.extensions.langgraph.saver.saving import owner as owner
 from tests.extensions.langgraph.saver.saving import saver as saver
 from tests.killed.moments import child_environment
+from tests.programs.begun import Begun
 
 __all__ = ["file_database"]
 ROOT = Path(__file__).resolve().parents[4]
@@ -43,17 +43,9 @@ def at(thread: str = "t", **more: Any) -> Any:
     return with_thread_id(thread, **more)
 
 
-def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.extensions.langgraph.saver.graphs", *arguments]
-    return subprocess.run(
-        command,
-        env=child_environment(**environment),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def in_a_process(*arguments: str, **told: str) -> CompletedProcess[str]:
+    environment = child_environment(**told)
+    return Begun("-m", graphs.__name__, *arguments, environment=environment).ended(within=120)
 
 
 def test_all_nine_capabilities_are_detected_and_passed(owner, capsys):
