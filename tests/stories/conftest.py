@@ -143,10 +143,16 @@ def token() -> Callable[[str], str]:
     return TOKENS.__getitem__
 
 
+@pytest.fixture(scope="session")
+def opened() -> Iterator[Browser]:
+    with browser.chromium() as opened, browser.marked(None):
+        yield opened
+
+
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Closed with the file that uses it: other files ask the database."""
-    with browser.chromium() as opened:
+def chromium(opened: Browser) -> Iterator[Browser]:
+    """One for all files; between those that use it, others ask the database."""
+    with browser.marked(opened._loop):
         yield opened
 
 
