@@ -29,11 +29,11 @@ NARROW = {
 }
 """Of a person, and of one scope alone."""
 PEOPLE = f"""
-from django.contrib.auth.hashers import make_password
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, User
 from hitl.models import ApiToken
 team = Group.objects.create(name="platform")
-password = make_password({PASSWORD!r})
+password = PBKDF2PasswordHasher().encode({PASSWORD!r}, "salt", iterations=1)
 for name in ("ana", "ben"):
     User.objects.create(username=name, password=password, first_name=name.capitalize()).groups.add(team)
 User.objects.create(username="zoe", password=password)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,19 @@ def chromium() -> Iterator[Browser]:
         browser = launch(playwright)
         yield browser
         browser.close()
+
+
+@contextmanager
+def marked(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+    """Have this loop be the one that runs, or none, so that Django asks the database while a
+    browser is open. Playwright marks its own as running, also where nobody calls it.
+    """
+    before = asyncio._get_running_loop()
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(before)
 
 
 def launch(playwright: Playwright) -> Browser:

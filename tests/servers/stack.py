@@ -42,7 +42,11 @@ REQUESTS = 0.2
 
 
 def until(
-    look: Callable[[], T], *, seconds: float = 60, what: str = "it", every: float = 0.05
+    look: Callable[[], T],
+    *,
+    seconds: float = 60,
+    what: str | Callable[[], str] = "it",
+    every: float = 0.05,
 ) -> T:
     """Look again and again until there is something to see; fails with what was seen last.
 
@@ -52,7 +56,8 @@ def until(
     end = time.monotonic() + seconds
     while not (seen := look()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited {seconds} s for {what}; saw {seen!r}")
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"waited {seconds} s for {told}; saw {seen!r}")
         time.sleep(every)  # nothing tells what other processes have done
     return seen
 
@@ -309,7 +314,9 @@ class Stack:
 
         found = until(
             look,
-            what=f"{phase} of {order_id}; it is {self.order(order_id, token)}; {self.log_tail()}",
+            what=lambda: (
+                f"{phase} of {order_id}; it is {self.order(order_id, token)}; {self.log_tail()}"
+            ),
             every=REQUESTS,
         )
         assert found is not None

@@ -5,18 +5,19 @@ Stories speak to it only from outside.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Cookie, Page
+from playwright.sync_api import Browser, Page
 
 from runs.git.samples import make_sample
 from tests.databases import copies
@@ -38,7 +39,24 @@ REDIS_NUMBERS = {
     "upgrade": 9,
 }
 EXPECTED = re.compile(r"\b(409|422) \(")
-Logins = dict[tuple[Path, str], list[list[Cookie]]]
+AT_ONCE = 4
+"""Browsers of one person in one test."""
+SESSIONS = f"""
+import json
+from django.contrib.auth.models import User
+from django.test import Client
+
+made = {{}}
+for user in User.objects.all():
+    for client in [Client() for _ in range({AT_ONCE})]:
+        client.force_login(user)
+        made.setdefault(user.username, []).append(client.cookies["sessionid"].value)
+print(json.dumps(made))
+"""
+"""What logging in leaves. The form hashes a password as slowly as it should, once for each browser
+of a person: stories of their own go through it.
+"""
+Sessions = dict[Path, dict[str, list[str]]]
 
 
 def make_stack(folder: Path, name: str) -> Stack:
@@ -125,17 +143,23 @@ def token() -> Callable[[str], str]:
     return TOKENS.__getitem__
 
 
+@pytest.fixture(scope="session")
+def opened() -> Iterator[Browser]:
+    with browser.chromium() as opened, browser.marked(None):
+        yield opened
+
+
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Closed with the file that uses it: other files ask the database."""
-    with browser.chromium() as opened:
+def chromium(opened: Browser) -> Iterator[Browser]:
+    """One for all files; between those that use it, others ask the database."""
+    with browser.marked(opened._loop):
         yield opened
 
 
 @pytest.fixture(scope="session")
-def logins() -> Logins:
-    """The cookies of those who have logged in, by stack and person, to come back with."""
-    return defaultdict(list)
+def sessions() -> Sessions:
+    """The keys of those who have logged in, by stack and person."""
+    return {}
 
 
 def log_in(page: Page, user: str, path: str) -> None:
@@ -148,7 +172,7 @@ def log_in(page: Page, user: str, path: str) -> None:
 
 
 @pytest.fixture
-def open_page(chromium: Browser, stack: Stack, logins: Logins) -> Iterator[Callable[..., Page]]:
+def open_page(chromium: Browser, stack: Stack, sessions: Sessions) -> Iterator[Callable[..., Page]]:
     """A browser of a logged-in person; a session is used again by later tests, not by two browsers
     of one test.
 
@@ -171,15 +195,13 @@ def open_page(chromium: Browser, stack: Stack, logins: Logins) -> Iterator[Calla
             ),
         )
         page.on("pageerror", lambda error: errors.append(str(error)))
-        known = logins[stack.folder, user]
-        number, used[user] = used[user], used[user] + 1
-        if number < len(known):
-            context.add_cookies(cast(Any, known[number]))  # given and taken as two types
-            page.goto(path)
-            assert urlsplit(page.url).path == urlsplit(path).path, page.url
-        else:
-            log_in(page, user, path)
-            known.append(context.cookies())
+        if stack.folder not in sessions:
+            sessions[stack.folder] = json.loads(stack.manage("shell", "-v0", "-c", SESSIONS))
+        key = sessions[stack.folder][user][used[user]]
+        used[user] += 1
+        context.add_cookies([{"name": "sessionid", "value": key, "url": stack.url}])
+        page.goto(path)
+        assert urlsplit(page.url).path == urlsplit(path).path, page.url
         return page
 
     yield open_as
@@ -196,11 +218,11 @@ def sample_copy(stack: Stack, tmp_path: Path) -> Path:
     return copy
 
 
-def shot(page: Page, name: str) -> None:
-    """Keep a screenshot of the whole page, for eyes: of a run of one file, which somebody looks
+def shot(page: Page, name: str, *, full_page: bool = True) -> None:
+    """Keep a screenshot, for eyes: of a run of one file, which somebody looks
     at, or where SCREENSHOTS is set.
     """
     if "SCREENSHOTS" not in os.environ:
         return
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=full_page)

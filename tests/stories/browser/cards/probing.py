@@ -54,7 +54,7 @@ PROBE = """(scope) => {
         for (const name of group) for (const one of name.split(" ")) stroke(one);
         seen.push(look(at));
       }
-      return seen;
+      return [seen, focus(at)];
     },
     async free() {
       for (let turn = 0; turn < 50 && !calm(); turn += 1) await new Promise((done) => setTimeout(done, 20));
@@ -187,6 +187,8 @@ class Pressing:
     """What stands alike on many pages, and was pressed on one."""
     things: list[dict[str, Any]] = field(default_factory=list)
     """What could have the focus when the page was new."""
+    ready: bool = False
+    """Whether the thing that is pressed has the focus: each question after a press gives it back."""
 
     def all(self, keys: list[str]) -> int:
         """Gives how many presses there were."""
@@ -205,17 +207,18 @@ class Pressing:
             if alike in self.known:
                 groups, pressing = [*groups, ["Enter"], ["Space"]], ("Control+Enter",)
             self.watch.sent.clear()
-            seen = self.watch.page.evaluate(STRIKE, [at, groups])
-            if seen is None:  # the page came anew, or it is gone
+            told = self.watch.page.evaluate(STRIKE, [at, groups])
+            if told is None:  # the page came anew, or it is gone
                 assert self.come() == things, self.path
-                seen = self.watch.page.evaluate(STRIKE, [at, groups])
-            for group, (about, _, still) in zip(groups, seen or [], strict=bool(seen)):
+                told = self.watch.page.evaluate(STRIKE, [at, groups])
+            seen, self.ready = told or ([], False)
+            for group, (about, _, still) in zip(groups, seen, strict=bool(seen)):
                 where = f"{group} at {thing['is']} of {self.path}"
                 assert still or thing["home"] or group != quiet, f"{where} acts"
                 assert bool(about) <= (thing["home"] and group == ["a"]), f"{where}: {about}"
                 pressed += len(group)
             assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
-            if seen is not None:
+            if seen:
                 pressed += sum(self.press(at, thing, key) for key in pressing)
                 self.known.add(alike)
         self.watch.sent.clear()
@@ -249,7 +252,7 @@ class Pressing:
     def press(self, at: int, thing: dict[str, Any], key: str) -> bool:
         """Press a key as a keyboard does. Tells whether it could be pressed there."""
         page, watch = self.watch.page, self.watch
-        if not page.evaluate(FOCUS, at):
+        if not self.ready:
             assert self.come()[at]["is"] == thing["is"]
             if not page.evaluate(FOCUS, at):
                 return False
@@ -258,7 +261,7 @@ class Pressing:
         where = f"{key} at {thing['is']} of {self.path}"
         allowed = _allowed(thing, key, self.goes_with)
         waits = bool(allowed) or _opens(thing)
-        about, free = page.evaluate(AFTER, [at, waits])
+        about, free, self.ready = page.evaluate(AFTER, [at, waits])
         assert not about, f"{where}: {about}"
         for _ in range(10):  # what a control sends goes out a moment later
             if allowed and not watch.sent:
@@ -266,13 +269,17 @@ class Pressing:
         assert set(watch.sent) <= allowed, f"{where} sent {watch.sent}"
         if _opens(thing):
             page.keyboard.press("Escape")  # what opened takes the next keys
-        if not (page.evaluate("() => probe.free()") if waits else free):
+        if waits:
+            free, self.ready = page.evaluate(FREE, at)
+        if not free:
             self.come()
+            self.ready = page.evaluate(FOCUS, at)
         return True
 
 
 FOCUS, STRIKE = "(at) => probe.focus(at)", "([at, groups]) => probe.strike(at, groups)"
-AFTER = "async ([at, waits]) => [probe.look(at)[0], waits || await probe.free()]"
+AFTER = "async ([at, waits]) => [probe.look(at)[0], waits || await probe.free(), probe.focus(at)]"
+FREE = "async (at) => [await probe.free(), probe.focus(at)]"
 
 
 def _alike(thing: dict[str, Any], scope: str, goes_with: dict[str, str]) -> str:

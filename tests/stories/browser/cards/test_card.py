@@ -17,7 +17,7 @@ from tests.stories.browser.cards.papers import BOX, DESKTOP, PHONE, decided
 from tests.stories.browser.cards.papers import alone as alone
 from tests.stories.browser.cards.papers import ask as ask
 from tests.stories.browser.cards.papers import stack as stack
-from tests.stories.conftest import SCREENSHOTS, log_in, shot
+from tests.stories.conftest import log_in, shot
 
 pytestmark = pytest.mark.stack
 
@@ -282,7 +282,7 @@ def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, na
         "at the bottom of the window, before anything is scrolled"
     )
     assert page.locator("[data-approve]").evaluate(BOX)["top"] > 0
-    shot_of_window(page, f"card-bar-{name}")
+    shot(page, f"card-bar-{name}", full_page=False)
     page.get_by_role("button", name="Show More").click()
     last = page.get_by_text("The last line.", exact=True).first
     last.evaluate("e => e.scrollIntoView({ block: 'end' })")
@@ -292,11 +292,14 @@ def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, na
     expect(field(page)).to_be_focused()
     page.keyboard.press("Control+End")
     page.keyboard.type("\n\nOne more line.")
-    typed, box = field(page).evaluate(BOX), bar.evaluate(BOX)
-    assert typed["bottom"] <= box["top"] < box["bottom"] <= box["height"], (
-        "the end of the text, where the words are typed"
-    )
-    shot_of_window(page, f"card-typing-{name}")
+
+    def end_is_seen() -> bool:
+        typed, box = field(page).evaluate(BOX), bar.evaluate(BOX)
+        return bool(typed["bottom"] <= box["top"] < box["bottom"] <= box["height"])
+
+    # the page scrolls with the words when it draws them
+    until(lambda: end_is_seen() or page.wait_for_timeout(20), what="the end of the text")
+    shot(page, f"card-typing-{name}", full_page=False)
     page.locator("[data-revise]").click()
     wish = page.get_by_placeholder("Provide feedback")
     expect(wish).to_be_focused()
@@ -311,12 +314,6 @@ def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, na
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
         "nothing is wider than the window"
     )
-
-
-def shot_of_window(page: Page, name: str) -> None:
-    """What is seen at once."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
 def test_a_row_is_chosen_with_a_mouse_and_with_a_finger(open_page, ask):
@@ -415,7 +412,7 @@ def test_what_is_of_high_risk_is_asked_for_twice(stack, open_page, ask):
     phone = open_page("ben", second["path"], color_scheme="dark", **PHONE)
     phone.locator("[data-approve]").tap()
     expect(phone.get_by_role("dialog")).to_be_visible()
-    shot_of_window(phone, "card-high-sure-phone-dark")
+    shot(phone, "card-high-sure-phone-dark", full_page=False)
     phone.get_by_role("button", name="Yes, Approve").tap()
     until(lambda: decided(stack, second), what="the decision")
     plain = open_page("ben", third["path"], java_script_enabled=False, **DESKTOP)
