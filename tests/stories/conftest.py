@@ -195,7 +195,7 @@ def open_page(chromium: Browser, stack: Stack, sessions: Sessions) -> Iterator[C
             ),
         )
         page.on("pageerror", lambda error: errors.append(str(error)))
-        if stack.folder not in sessions:
+        if user not in sessions.get(stack.folder, {}):  # a story may have made them just now
             sessions[stack.folder] = json.loads(stack.manage("shell", "-v0", "-c", SESSIONS))
         key = sessions[stack.folder][user][used[user]]
         used[user] += 1
