@@ -119,8 +119,8 @@ WAYSTATION_REDACT = env.items(
     "api_key,api_keys,password,passwords,secret,secrets,token,authorization,cookie,cookies",
 )
 """Names of secrets: what stands under them in a state, an event or an answer is not kept
-(`checkpoints.state.redaction`). Empty: all is
-kept."""
+(`checkpoints.state.redaction`). Empty: all is kept.
+"""
 WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
 """Newest first; values are written with the first and read with any
 (`checkpoints.state.encryption`). None: nothing is encrypted.
@@ -369,8 +369,8 @@ def repositories(data: Path) -> list[Path]:
 
 def shared(data: Path) -> Path:
     """WAYSTATION_SHARED: the folder that all workers see: what workflows read and keep outside
-    their runs, such as master data and the
-    ledger of `smart-booking`."""
+    their runs, such as master data and the ledger of `smart-booking`.
+    """
     return Path(env.text("WAYSTATION_SHARED", str(data / "shared"))).resolve()
 
 

@@ -58,8 +58,8 @@ def is_named() -> bool:
 @contextmanager
 def at_work(claim: RequestKey | None) -> Iterator[None]:
     """Have what is made meanwhile belong to this key; with None to none: a request that does many
-    things apart is done again as a whole,
-    and each of them refuses to be done twice."""
+    things apart is done again as a whole, and each of them refuses to be done twice.
+    """
     token = _claim.set(claim)
     try:
         yield

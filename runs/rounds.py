@@ -96,8 +96,8 @@ def check_connection() -> None:
     """Begin a task with this; rounds do.
 
     A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was
-    restarted has
-    forgotten it. A host whose clock is off is noted on the way."""
+    restarted has forgotten it. A host whose clock is off is noted on the way.
+    """
     if connection.in_atomic_block:
         return
     if connection.connection is not None and not connection.is_usable():

@@ -36,7 +36,8 @@ FROM runs_workorder o JOIN runs_run r ON r.id = o.latest_run_id WHERE o.reposito
 
 class FullData(Fault):
     """The folder is a tmpfs that shrinks to what is in use. Orders, questions and answers go on;
-    work in a clone fails in words and does when it is retried; mails are sent later."""
+    work in a clone fails in words and does when it is retried; mails are sent later.
+    """
 
     def possible(self) -> str | None:
         return Disk.possible()

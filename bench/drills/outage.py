@@ -46,7 +46,8 @@ WHERE o.title = ANY(%s)
 
 class Outage(Fault):
     """Three hours in which nothing ran. A schedule starts what its rule of catching up says, and a
-    deadline acts once, as soon as somebody looks again."""
+    deadline acts once, as soon as somebody looks again.
+    """
 
     def prepare(self, world: World) -> None:
         from bench.chaos import orders

@@ -118,7 +118,8 @@ class DocumentStore(CheckpointStore, BodyStore):
         """Carry out a change: all of it or nothing, and durably.
 
         Raises HeadMoved where the head is not as expected, CheckpointUnknown
-        where a checkpoint that it needs has gone."""
+        where a checkpoint that it needs has gone.
+        """
 
     @abstractmethod
     def _head(self, thread_id: uuid.UUID) -> uuid.UUID | None: ...

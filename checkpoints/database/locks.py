@@ -1,6 +1,7 @@
 """How work that must not stop goes around rows that somebody holds: a host that fell silent in a
-transaction holds them until its session
-is ended (`checkpoints.database.addresses`), and all others are not to wait for that."""
+transaction holds them until its session is ended (`checkpoints.database.addresses`), and all others
+are not to wait for that.
+"""
 
 from __future__ import annotations
 

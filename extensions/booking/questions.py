@@ -340,10 +340,8 @@ def ask_bookkeeper(
             "Confidence": f"{case.confidence(ids, assigned)}, enough is {case.policy.threshold}",
         },
         effects=[
-            (
-                f"Books {count(len(shown), 'position')}, {_total(case, shown)} without VAT, less "
-                "what is sent back or refused."
-            )
+            f"Books {count(len(shown), 'position')}, {_total(case, shown)} without VAT, less "
+            "what is sent back or refused."
         ],
     )
     schema = {

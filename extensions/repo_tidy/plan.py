@@ -226,10 +226,8 @@ def _settings(sources: Sources) -> list[str]:
     named = ", ".join(code(path) for path in sources["settings"][:5])
     out = f" Left out by it: {', '.join(sources['ignored'][:20])}." if sources["ignored"] else ""
     lines = [
-        (
-            f"Its ruff configuration ({named}) is respected: ignored rules, per-file ignores, "
-            f"excluded files, unfixable rules, sorting.{out}"
-        )
+        f"Its ruff configuration ({named}) is respected: ignored rules, per-file ignores, "
+        f"excluded files, unfixable rules, sorting.{out}"
     ]
     return (
         [*lines, f"Overridden: {'; '.join(sources['overridden'])}."]

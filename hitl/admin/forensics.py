@@ -98,14 +98,12 @@ class AroundForm(ForkForm):
         required=False,  # a form whose edit was taken back needs none
         label=gettext_lazy("Reason for bypassing the review"),
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "aria-required": "true"}),
-        help_text=(
-            gettext_lazy(
-                "The reviewers have not answered for the state as you edited it. With a reason "
-                "here the run begins all the same. The ledger records it as your decision, "
-                "with your name, this reason and what was bypassed, and the trail shows it to "
-                "everybody who sees the thread. It approves nothing: a later step that asks "
-                "whether its effect was approved still finds no approval."
-            )
+        help_text=gettext_lazy(
+            "The reviewers have not answered for the state as you edited it. With a reason "
+            "here the run begins all the same. The ledger records it as your decision, "
+            "with your name, this reason and what was bypassed, and the trail shows it to "
+            "everybody who sees the thread. It approves nothing: a later step that asks "
+            "whether its effect was approved still finds no approval."
         ),
     )
     field_order = ("around", "state", "reason")
@@ -361,11 +359,9 @@ class CheckpointForensics(CheckpointPages):
         except services.NotFound:
             form.add_error(
                 None,
-                (
-                    gettext(
-                        "Nothing was done: this thread belongs to other people. Ask its owner, or "
-                        "somebody of its team."
-                    )
+                gettext(
+                    "Nothing was done: this thread belongs to other people. Ask its owner, or "
+                    "somebody of its team."
                 ),
             )
         except forks.ReviewStands:

@@ -289,11 +289,9 @@ def check_payload(
     if not errors and codec.holds_unreadable(payload):
         errors = {
             "": [
-                (
-                    gettext(
-                        "The answer holds characters that cannot be kept: a NUL, or bytes that are "
-                        "no UTF-8."
-                    )
+                gettext(
+                    "The answer holds characters that cannot be kept: a NUL, or bytes that are "
+                    "no UTF-8."
                 )
             ]
         }

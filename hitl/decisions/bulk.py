@@ -1,6 +1,7 @@
 """The same answer to several questions at once, with brakes: looked over first, by workflow and
 risk; what wants a look of its own is left out, with the reason; and each answer goes through
-`decide` with the revision that was looked at."""
+`decide` with the revision that was looked at.
+"""
 
 from __future__ import annotations
 

@@ -98,11 +98,9 @@ class DeadlinePassed(AlreadyAnswered):
 
 
 OUTCOMES = {
-    "expire": (
-        gettext_lazy(
-            "By its rules the question expires: its run ends without an answer, and the question "
-            "can be reopened"
-        )
+    "expire": gettext_lazy(
+        "By its rules the question expires: its run ends without an answer, and the question "
+        "can be reopened"
     ),
     "cancel": gettext_lazy("By its rules silence cancels"),
     "approve": gettext_lazy("By its rules silence approves, and the run goes on"),

@@ -41,8 +41,8 @@ PHASE = "stepped_around"
 def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via) -> Run:
     """`runs.threads.turns.invoke` for a turn that steps around what stands in its way.
 
-    Raises as it, forks.ReasonMissing,
-    policy.NotAllowed."""
+    Raises as it, forks.ReasonMissing, policy.NotAllowed.
+    """
     _check_right(by)
     reason = check_reason(turn.reason)
     try:

@@ -22,6 +22,7 @@ from django.utils.translation import gettext
 from hitl.forms.fields import ROWS, Fault, FormField
 from hitl.forms.kinds import (
     KeptFile,
+    Option,
     escaped,
     flatten,
     kind_of,
@@ -276,23 +277,7 @@ class SchemaForm:
             made.value = self.data.get(f"{made.name}.other", "")  # shown again as it was typed
             own = made.value.strip()
         else:
-            begun = (
-                []
-                if initial is ABSENT or initial is None
-                else list(initial)
-                if several and isinstance(initial, list | tuple)
-                else [initial]
-            )
-            chosen = [
-                option.value
-                for option in made.options
-                if any(same(option.means, value) for value in begun)
-            ]
-            strange = [
-                value
-                for value in begun
-                if not any(same(option.means, value) for option in made.options)
-            ]
+            chosen, strange = _begun_with(made.options, initial, several=several)
             made.other_chosen = made.other and bool(strange)
             made.value = own = words(strange[0]) if made.other_chosen else ""
         for option in made.options:
@@ -359,6 +344,18 @@ class SchemaForm:
             return False
         sent = as_sent(made.kind, shown(made.kind, initial, zone=made.zone))
         return made.value == sent and schemas.fits(made.schema, initial)
+
+
+def _begun_with(
+    options: Sequence[Option], initial: Any, *, several: bool
+) -> tuple[list[str], list[Any]]:
+    """The options that stand for a value, or for the values of a list, and what none stands for."""
+    if initial is ABSENT or initial is None:
+        return [], []
+    values = [*initial] if several and isinstance(initial, list | tuple) else [initial]
+    known = [one for one in options if any(same(one.means, value) for value in values)]
+    strange = [value for value in values if not any(same(one.means, value) for one in options)]
+    return [one.value for one in known], strange
 
 
 def _look_at(entry: FormField) -> bool:

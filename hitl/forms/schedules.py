@@ -28,11 +28,9 @@ class TimesForm(forms.Form):
     cron = forms.CharField(
         max_length=times.LONGEST,
         label=gettext_lazy("Times"),
-        help_text=(
-            gettext_lazy(
-                "Five fields: minute, hour, day of the month, month, day of the week. "
-                "0 9 * * MON-FRI is nine o'clock on weekdays."
-            )
+        help_text=gettext_lazy(
+            "Five fields: minute, hour, day of the month, month, day of the week. "
+            "0 9 * * MON-FRI is nine o'clock on weekdays."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )

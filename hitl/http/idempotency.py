@@ -151,8 +151,8 @@ def once(
 ) -> HttpResponse:
     """The answer that this key's first request got, or the one that it gets now.
 
-    Answers that `keeps` refuses leave the key free,
-    unless something was made."""
+    Answers that `keeps` refuses leave the key free, unless something was made.
+    """
     # a form with files has another boundary each time that it is sent
     boundary = request.headers.get("Content-Type", "").partition("boundary=")[2].strip('"').encode()
     body = request.body.replace(boundary, b"") if boundary else request.body

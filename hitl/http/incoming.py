@@ -93,8 +93,8 @@ def middleware(get_response: Handler) -> Handler:
 
 def bounded(application: Any) -> Any:
     """An ASGI application that gets no longer a body than its address takes, whether its length was
-    told or not: Django would keep all of
-    it in a file before any view or middleware is asked."""
+    told or not: Django would keep all of it in a file before any view or middleware is asked.
+    """
 
     async def serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or dict(scope["headers"]).get(b"content-length"):

@@ -58,74 +58,73 @@ def of(delivery: Delivery) -> OutboundMessage:
     if delivery.run is not None:
         return order_ends.message_of(delivery, delivery.run)
     if pause is None:
-        url = links.absolute(reverse("hitl:notifications"))
-        return OutboundMessage(
-            gettext("Waystation: a test"),
-            gettext("This is a test"),
-            gettext("It works: questions that wait for you will arrive here."),
-            "",
-            "",
-            [],
-            None,
-            url,
-            False,
-        )
-    if delivery.contact and (
-        external_access.may_answer(pause, delivery.contact) or delivery.occasion not in ASKING
-    ):
+        return _test()
+    asking = delivery.occasion in ASKING
+    if delivery.contact and (external_access.may_answer(pause, delivery.contact) or not asking):
         return _to_outside(pause, delivery)
     hidden = encryption.in_use()
-    asking, mentioned = delivery.occasion in ASKING, delivery.occasion == Occasion.MENTIONED
-    replied = delivery.occasion == Occasion.REPLIED
-    waits = (
-        gettext("You are mentioned at a question")
-        if mentioned
-        else gettext("A question waits for you")
-    )
-    own_words = "" if replied else delivery.words
-    question = waits if hidden else in_reader_words(str(demand(own_words or pause.question)))
     title = "" if hidden else title_of(pause)
-    way_in = own(delivery) and (asking or replied)
-    url = links.url_of(delivery) if way_in else links.absolute(place_of(pause))
+    template = str(pause.run.definition)
+    question = _question(delivery, pause, hidden=hidden)
+    way_in = own(delivery) and (asking or delivery.occasion == Occasion.REPLIED)
     return OutboundMessage(
         subject=_subject(
-            pause,
-            delivery,
-            f"{_told_of(delivery, question)}{' · ' if title else ''}{title}",
+            pause, delivery, " · ".join(filter(None, [_told_of(delivery, question), title]))
         ),
         question=question,
-        about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
-        outcome=(_what_was_wrong(delivery, pause) or _stage_of(delivery, pause))
-        if asking
-        else _about(pause, hidden=hidden)
-        if mentioned
-        else ("" if hidden else str(demand(delivery.words)))
-        if replied
-        else outcome_of(pause),
-        content=""
-        if hidden or not asking
-        else _shortened(str(demand(own_content(pause))), pause, delivery),
+        about=f"{title} ({template})" if title else template,
+        outcome=_outcome(delivery, pause, hidden=hidden),
+        content=_shortened(str(demand(own_content(pause))), pause, delivery)
+        if asking and not hidden
+        else "",
         others=_others(pause, delivery) if asking else [],
         due=pause.deadline_at if asking else None,
-        url=url,
+        url=links.url_of(delivery) if way_in else links.absolute(place_of(pause)),
         link_answers=links.may_answer(pause) and own(delivery) and delivery.recipient is not None,
     )
+
+
+def _test() -> OutboundMessage:
+    return OutboundMessage(
+        gettext("Waystation: a test"),
+        gettext("This is a test"),
+        gettext("It works: questions that wait for you will arrive here."),
+        "",
+        "",
+        [],
+        None,
+        links.absolute(reverse("hitl:notifications")),
+        False,
+    )
+
+
+def _question(delivery: Delivery, pause: Pause, *, hidden: bool) -> str:
+    if hidden and delivery.occasion == Occasion.MENTIONED:
+        return gettext("You are mentioned at a question")
+    if hidden:
+        return gettext("A question waits for you")
+    words = "" if delivery.occasion == Occasion.REPLIED else delivery.words
+    return in_reader_words(str(demand(words or pause.question)))
+
+
+def _outcome(delivery: Delivery, pause: Pause, *, hidden: bool) -> str:
+    """What became of it, or what else is to be said of the occasion."""
+    if delivery.occasion in ASKING:
+        return _what_was_wrong(delivery, pause) or _stage_of(delivery, pause)
+    if delivery.occasion not in {Occasion.MENTIONED, Occasion.REPLIED}:
+        return outcome_of(pause)
+    if hidden:
+        return ""
+    if delivery.occasion == Occasion.REPLIED:
+        return str(demand(delivery.words))
+    asked = in_reader_words(str(demand(pause.question)))
+    return gettext("At the question: %(question)s") % {"question": asked}
 
 
 def _told_of(delivery: Delivery, question: str) -> str:
     """A question, and why it is told again."""
     words = EARLIER[Occasion(delivery.occasion)]
     return gettext(words) % {"question": question} if words else question
-
-
-def _about(pause: Pause, *, hidden: bool) -> str:
-    """At which question a person is mentioned."""
-    return (
-        ""
-        if hidden
-        else gettext("At the question: %(question)s")
-        % {"question": in_reader_words(str(demand(pause.question)))}
-    )
 
 
 def _stage_of(delivery: Delivery, pause: Pause) -> str:
@@ -176,8 +175,8 @@ def _subject(pause: Pause, delivery: Delivery, text: str) -> str:
     """One line.
 
     Where its words and its receiver without an account are one person's choice, not a template's,
-    it begins with who that is:
-    nobody writes in the company's own name."""
+    it begins with who that is: nobody writes in the company's own name.
+    """
     if delivery.contact and (
         delivery.mark == CHOSEN or OuterRun.objects.filter(thread=pause.run.thread_id).exists()
     ):

@@ -85,12 +85,10 @@ class EndpointForm(forms.Form):
         required=False,
         label=gettext_lazy("Address"),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text=(
-            gettext_lazy(
-                "A service's address such as discord://…, https://… of a webhook, or the id of a "
-                "place for a chat with buttons. It is kept like a password and never shown again. "
-                "Your own mail needs none."
-            )
+        help_text=gettext_lazy(
+            "A service's address such as discord://…, https://… of a webhook, or the id of a "
+            "place for a chat with buttons. It is kept like a password and never shown again. "
+            "Your own mail needs none."
         ),
     )
     name = forms.CharField(
@@ -277,11 +275,9 @@ def _test(request: HttpRequest, endpoint: Endpoint | None) -> None:
     else:
         messages.success(
             request,
-            (
-                gettext(
-                    "A test is on its way. What came of it shows below; load the page "
-                    "again in some seconds."
-                )
+            gettext(
+                "A test is on its way. What came of it shows below; load the page "
+                "again in some seconds."
             ),
         )
 

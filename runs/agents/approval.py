@@ -144,10 +144,8 @@ def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[Approval
         raise RulesRefused(
             {
                 "": [
-                    (
-                        f"Rules are a list of up to {MAX_RULES} objects, the first that matches "
-                        "decides."
-                    )
+                    f"Rules are a list of up to {MAX_RULES} objects, the first that matches "
+                    "decides."
                 ]
             }
         )

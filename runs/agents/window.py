@@ -24,8 +24,9 @@ LONG, HEAD, TAIL = 1_000, 400, 200
 """A result of more characters than LONG may be shortened to its beginning and its end."""
 PARTS = 8
 """Of what is too much, so many parts of the room are left out at once: then the next loops begin
-with the same words again, which
-endpoints that remember the beginning of a request answer faster and for less."""
+with the same words again, which endpoints that remember the beginning of a request answer faster
+and for less.
+"""
 LINE = 60
 """Tokens that the line takes which says what was left out."""
 

@@ -93,7 +93,8 @@ def skips(step: FrozenStep, state: dict[str, Any]) -> bool:
     """Whether the step's condition says to pass it over.
 
     One frozen before conditions were checked as all other schemas are, and that
-    the check refuses now, fails the step in words instead of running its patterns without bound."""
+    the check refuses now, fails the step in words instead of running its patterns without bound.
+    """
     condition = step.get("skip_when")
     if condition is None:
         return False

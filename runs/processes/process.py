@@ -71,8 +71,9 @@ class Bounds:
     grace: float = 0.0
     """Seconds between SIGTERM and SIGKILL when the program is ended.
 
-    With any, what it started is ended too, also what left its
-    process group (`warden`), and when this process dies as well."""
+    With any, what it started is ended too, also what left its process group (`warden`), and when
+    this process dies as well.
+    """
 
 
 @dataclass

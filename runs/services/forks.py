@@ -227,7 +227,8 @@ def terms(
 def check_brought(run: Run, next_step: str) -> None:
     """Raise ReviewStands where an answer that no step asked for would change the state behind a
     reviewed step, of the run or of one that waits for it: what a child run changes joins its
-    parent's state. For answers to stops; what is not refused drops the approvals."""
+    parent's state. For answers to stops; what is not refused drops the approvals.
+    """
     check_reviews(run.frozen.steps, next_step)
     above = run.parent_id
     while above is not None:
@@ -296,8 +297,8 @@ def begin_fork(
     around: bool = False,
 ) -> Run:
     """`fork`, inside the caller's transaction; with `around` also behind a review, which the caller
-    then records
-    (`hitl.decisions.review_bypass`)."""
+    then records (`hitl.decisions.review_bypass`).
+    """
     checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
     wrote, next_step = origin_of(checkpoint)
     _check_fork(wrote, by)

@@ -90,8 +90,8 @@ class Turn:
     reason: str = ""
     step_around: bool = False
     """Begin also behind a review that stands in the way; the caller records that, in the same
-    transaction
-    (`hitl.decisions.review_bypass`)."""
+    transaction (`hitl.decisions.review_bypass`).
+    """
 
     @property
     def manual(self) -> bool:
@@ -323,39 +323,45 @@ def plan(
     and what `input` comes with it is the whole state likewise; with `checkpoint_id` its state is
     loaded and `input` joins it.
     """
-    first = definition.steps[0]["name"]
     before = store.load(checkpoint) if checkpoint else None
-    if not turn.manual:
-        if turn.input is None and checkpoint is not None:
-            raise NothingToResume(
-                "The last run of this thread has ended and no input came with this one, so "
-                "there is nothing to go on with."
-            )
-        kept = {
-            key: value
-            for key, value in (before or (known.state if known else {})).items()
-            if key not in PER_TURN and not owned.kept().get(key, NOT_KEPT).per_turn
-        }
-        offered = None if turn.replaces else offer(place, now=now)
-        context = (
-            {owned.RESUME_CONTEXT: {key: offered[key] for key in ("checkpoint_id", "failed_at")}}
-            if offered
-            else {}
+    if turn.manual:
+        return _by_hand(turn, definition, checkpoint, before)
+    if turn.input is None and checkpoint is not None:
+        raise NothingToResume(
+            "The last run of this thread has ended and no input came with this one, so there is "
+            "nothing to go on with."
         )
-        kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
-        state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
-        return Start(
-            state={**state, **context},
-            next_step=first,
-            parent=checkpoint,
-            before=before,
-            carried=("git",),
-            metadata=approvals.staying(checkpoint.metadata if checkpoint else {}),
-        )
-    if turn.state is not None:
+    kept = {
+        key: value
+        for key, value in (before or (known.state if known else {})).items()
+        if key not in PER_TURN and not owned.kept().get(key, NOT_KEPT).per_turn
+    }
+    kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
+    state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
+    if offered := None if turn.replaces else offer(place, now=now):
         state = {
-            key: value for key, value in turn.state.items() if key != tool_calls.DECISIONS
-        }  # of another turn, and anybody may write it
+            **state,
+            owned.RESUME_CONTEXT: {key: offered[key] for key in ("checkpoint_id", "failed_at")},
+        }
+    return Start(
+        state=state,
+        next_step=definition.steps[0]["name"],
+        parent=checkpoint,
+        before=before,
+        carried=("git",),
+        metadata=approvals.staying(checkpoint.metadata if checkpoint else {}),
+    )
+
+
+def _by_hand(
+    turn: Turn,
+    definition: Definition,
+    checkpoint: Checkpoint | None,
+    before: dict[str, Any] | None,
+) -> Start:
+    if turn.state is not None:
+        # decisions on tool calls are of another turn, and anybody may write them
+        state = {key: value for key, value in turn.state.items() if key != tool_calls.DECISIONS}
     elif turn.resume_from and turn.input is not None and turn.checkpoint_id is None:
         state = dict(turn.input)
     elif before is not None and not turn.input:
@@ -366,7 +372,7 @@ def plan(
         )
     return Start(
         state=state,
-        next_step=turn.resume_from or _follows(checkpoint, first),
+        next_step=turn.resume_from or _follows(checkpoint, definition.steps[0]["name"]),
         parent=checkpoint,
         before=before,
     )

@@ -310,7 +310,8 @@ def _spend(steps: int) -> None:
 def _metered(keyword: str, inner: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
     """The keyword's check, counted: a step for each look, for each part of what is asked, and for
     each hundred characters read or said. A fault's message repeats the value, so a large value that
-    fits none of many alternatives would cost most of all."""
+    fits none of many alternatives would cost most of all.
+    """
 
     def check_and_count(
         validator: Any, asked: Any, value: Any, schema: Any

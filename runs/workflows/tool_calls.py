@@ -187,10 +187,8 @@ def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> di
                     errors[f"{path}.arguments"] = refusal
             case "approve" if edited is not None and not same(edited, call["arguments"]):
                 errors[f"{path}.arguments"] = [
-                    (
-                        "Approved as it stands, a call keeps its arguments; decide `edit` to "
-                        "change them."
-                    )
+                    "Approved as it stands, a call keeps its arguments; decide `edit` to "
+                    "change them."
                 ]
     return errors
 
@@ -205,10 +203,8 @@ def _refused(call: Mapping[str, Any], edited: Any) -> list[str]:
     if outside:
         allowed = ", ".join(call["editable"])
         return [
-            (
-                f"{', '.join(path or 'the whole' for path in outside[:5])} may not be changed; "
-                f"only {allowed} may."
-            )
+            f"{', '.join(path or 'the whole' for path in outside[:5])} may not be changed; "
+            f"only {allowed} may."
         ]
     errors = schemas.validate_resume_payload(call["schema"], edited) if call["schema"] else {}
     return [

@@ -294,7 +294,8 @@ def load() -> None:
     `slow-once`: asks, then has an effect under `once`.
     `slow-timers`: waits three times for up to a second, for the clock alone.
     `slow-mixed`: three short ones, the second for the agents' queue. `slow-talk`: asks for a word,
-    and says it. `slow-chat`: five loops of an agent, with a question in the second."""
+    and says it. `slow-chat`: five loops of an agent, with a question in the second.
+    """
     from runs import definitions  # here: workers load the steps before the tables are known
 
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})

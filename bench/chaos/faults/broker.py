@@ -28,7 +28,8 @@ WITHIN = 20.0
 class Broker(Fault):
     """Redis is killed, loses its connections, hangs, is full, is read-only or loads, before the
     n-th command of a worker: n = 1, 2, 3 …,
-    while the worker is at work and while it starts."""
+    while the worker is at work and while it starts.
+    """
 
     def __init__(self) -> None:
         self._proxy: RedisProxy | None = None

@@ -24,7 +24,8 @@ it.
 class Clocks(Fault):
     """Every host's wall clock is moved by 25 s or an hour, forward or back, each by its own, again
     and again while it works: no deadline
-    is early, and no healthy run is taken from its worker."""
+    is early, and no healthy run is taken from its worker.
+    """
 
     def possible(self) -> str | None:
         return None if faketime() else "libfaketime is not installed"

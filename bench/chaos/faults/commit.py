@@ -29,7 +29,8 @@ class Commit(Fault):
     """The connection is cut when a COMMIT (or a statement that commits itself) was sent and its
     answer has not come: before the server has it, while it is at it, or when its answer is on the
     way. Of order creation, decisions, claims, questions, results under `once` and
-    steps."""
+    steps.
+    """
 
     def __init__(self) -> None:
         self._turn: list[tuple[str, When]] = []

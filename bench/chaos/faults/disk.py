@@ -20,7 +20,8 @@ class Disk(Fault):
     """The disk of the database's tables is full for some seconds: a tmpfs under its tablespace
     shrinks to what is in use (the write-ahead log is elsewhere, since PostgreSQL itself ends where
     that is full). Who asks for an order is told 507 or 503 in words, orders can be
-    read, and everything goes on when there is room again."""
+    read, and everything goes on when there is room again.
+    """
 
     def possible(self) -> str | None:
         return Small.possible()

@@ -27,7 +27,8 @@ ROUND_SECONDS = 45
 class Keys(Fault):
     """The web is killed while each order is asked for under a key; and beside it every creating
     address, at each statement and COMMIT, on a server that is killed there: the same key then
-    answers truly, and one thing is made per key, counted from outside."""
+    answers truly, and one thing is made per key, counted from outside.
+    """
 
     def __init__(self) -> None:
         self._turn = self._done = 0

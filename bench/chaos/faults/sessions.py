@@ -23,7 +23,8 @@ MOST = 12
 class Sessions(Fault):
     """The server ends a worker's database session (pg_terminate_backend) before and after every
     statement of every call of the SDK, and of the recording of what a step answers. No step fails
-    of it, and no effect under `once` happens twice."""
+    of it, and no effect under `once` happens twice.
+    """
 
     def __init__(self) -> None:
         self._turn: list[tuple[int, str]] = []

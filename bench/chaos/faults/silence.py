@@ -44,7 +44,8 @@ class Silence(Fault):
     """A worker or web host falls silent inside a claim, a commit, a renewal, a decision, a sweep,
     ...: its connections stay open, and nothing passes over them in either direction. It comes back
     after two leases with all that it had to say, or never. Promised:
-    everything else goes on within one lease, the runs that it had within two."""
+    everything else goes on within one lease, the runs that it had within two.
+    """
 
     def __init__(self, name: str = "silence", kinds: tuple[str, ...] = (*WORKER, *WEB)) -> None:
         self._name, self._kinds = name, kinds

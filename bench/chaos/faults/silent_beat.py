@@ -23,7 +23,8 @@ class SilentBeat(Fault):
     nobody takes back what that worker had, and all else goes on. Then another beat begins. The
     silent one comes back with what it had to say, and for some seconds there are two. Promised:
     within two leases of the new beat's start the worker's runs go on; late rounds and those of two
-    do nothing twice."""
+    do nothing twice.
+    """
 
     def prepare(self, world: World) -> None:
         from bench.chaos.namespaces import Namespace

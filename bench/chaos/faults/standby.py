@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Standby(Fault):
     """The primary is killed and its hot standby promoted (pg_basebackup, streaming, synchronous
     commits); everybody is sent to that one.
-    Nothing that was acknowledged is lost. The next one is copied from it."""
+    Nothing that was acknowledged is lost. The next one is copied from it.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -25,7 +25,8 @@ class Wal(Fault):
     """The disk of PostgreSQL's write-ahead log is full for some seconds: the server ends in the
     middle of a commit, and does not come up before there is room. Who asks is told 503 or 507 in
     words; with room again a supervisor starts it, all that was acknowledged is
-    there, and everything goes on."""
+    there, and everything goes on.
+    """
 
     def __init__(self) -> None:
         self._server: PostgreSQL | None = None

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 KEY = "waystation_key"
 """Among what a node is configured with, and in each checkpoint's metadata: the execution of ours.
 
-With the node's name it is an
-idempotency key."""
+With the node's name it is an idempotency key.
+"""
 MODES = ("values", "updates", "messages", "custom")
 CUT = 2_000
 """Characters of a node's update, of a tool's arguments and of its result that are told."""

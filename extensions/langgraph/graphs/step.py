@@ -102,10 +102,8 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
     if name not in named.names():
         known = ", ".join(named.names()) or "none yet"
         errors["graph"] = [
-            (
-                f"{in_json(name, 60)} is no graph that WAYSTATION_GRAPHS of this server names, or "
-                f"one of its modules registers; there is {known}."
-            )
+            f"{in_json(name, 60)} is no graph that WAYSTATION_GRAPHS of this server names, or "
+            f"one of its modules registers; there is {known}."
         ]
     elif not installed():
         errors["graph"] = [MISSING]
@@ -115,10 +113,8 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
         and all(_pointer(pointer) for pointer in given.values())
     ):
         errors["input"] = [
-            (
-                'An object: input of the graph → JSON pointer into the state, such as {"topic": '
-                '"/order/input/topic"}.'
-            )
+            'An object: input of the graph → JSON pointer into the state, such as {"topic": '
+            '"/order/input/topic"}.'
         ]
     if not (
         _names(taken)

@@ -392,8 +392,9 @@ class GraphRows:
         self, row: GraphCheckpoint, skeleton: Mapping[str, Any]
     ) -> dict[str, tuple[str, bytes]]:
         """Of every channel with a version that is kept: also a delta channel's snapshot that an
-        earlier step wrote, so that nobody walks
-        back to it. Those of the checkpoint itself have to be there."""
+        earlier step wrote, so that nobody walks back to it. Those of the checkpoint itself have to
+        be there.
+        """
         versions = {
             channel: str(version)
             for channel, version in skeleton["channel_versions"].items()

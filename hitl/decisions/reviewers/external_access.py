@@ -54,8 +54,9 @@ def asked_now(pause: Pause) -> list[str]:
 
 def takes_data(pause: Pause) -> bool:
     """Whether data may come from an address that the rules do not name: the question is for data,
-    no approval of several, and the step that
-    asked looks at them itself, unless nobody must approve what it came to."""
+    no approval of several, and the step that asked looks at them itself, unless nobody must approve
+    what it came to.
+    """
     if (
         ANSWER not in pause.answers
         or not pause.wants_data(ANSWER)

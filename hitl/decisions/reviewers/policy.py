@@ -276,11 +276,9 @@ class ReviewContext(ReviewContextBase):
             if self.asked_for_it:
                 raise NotAllowed(
                     "self_approval",
-                    (
-                        gettext(
-                            "You asked for this work, so somebody else must approve it. You may "
-                            "send it back or cancel."
-                        )
+                    gettext(
+                        "You asked for this work, so somebody else must approve it. You may "
+                        "send it back or cancel."
                     ),
                 )
             asked = askers(self.pause)

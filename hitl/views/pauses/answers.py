@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -61,15 +62,9 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             shown.understood = FeedbackBox(pause).read(shown.whole_wish)
         return show_again(request, pause, 200, form=shown, inputs=form_of(pause, kept))
     inputs = form_of(pause, request.POST)
+    again = partial(show_again, request, pause, form=form, inputs=inputs)
     if not form.is_valid():
-        return show_again(
-            request,
-            pause,
-            400,
-            form=form,
-            inputs=inputs,
-            problem=gettext("Nothing was decided: the answer was incomplete."),
-        )
+        return again(400, problem=gettext("Nothing was decided: the answer was incomplete."))
     action = form.cleaned_data["action"]
     answer = services.Answer(
         action,
@@ -94,26 +89,17 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     except step_up.StepUpRequired as missing:
         if missing.enrolled:
             return proof.show(request, url=url, about=about)
-        return show_again(request, pause, 403, form=form, inputs=inputs, problem=str(missing))
+        return again(403, problem=str(missing))
     except services.AnswerInvalid as error:
         form.add_errors(error.errors)
-        return show_again(
-            request,
-            pause,
-            422,
-            form=form,
-            inputs=inputs,
-            problem=_shown_at_fields(error, pause, inputs) or str(error),
-        )
+        return again(422, problem=_shown_at_fields(error, pause, inputs) or str(error))
     except (
         services.AlreadyAnswered,
         services.RevisionMismatch,
         store.CheckpointDamaged,
         policy.Refused,
     ) as error:
-        return show_again(
-            request, pause, status_of(error), form=form, inputs=inputs, problem=str(error)
-        )
+        return again(status_of(error), problem=str(error))
     if isinstance(given, Vote):
         said, place = f"{voting.words(given).capitalize()}.", place_of(pause)
     else:
@@ -188,11 +174,9 @@ def _shown_at_fields(
         return ""
     return " ".join(
         [
-            (
-                gettext(
-                    "Nothing was decided; the question is still open. See the marked fields; "
-                    "what you typed is kept."
-                )
+            gettext(
+                "Nothing was decided; the question is still open. See the marked fields; "
+                "what you typed is kept."
             ),
             *left,
         ]

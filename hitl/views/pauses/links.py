@@ -5,6 +5,7 @@ GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -40,29 +41,21 @@ UNKNOWN = links.LinkProblem(
     ),
 )
 WORDS_OUTSIDE = {
-    "deadline_passed": (
-        gettext_lazy(
-            "The time to answer this is over. Nothing was recorded, and there is nothing left for "
-            "you to do."
-        )
+    "deadline_passed": gettext_lazy(
+        "The time to answer this is over. Nothing was recorded, and there is nothing left for "
+        "you to do."
     ),
-    "claimed": (
-        gettext_lazy(
-            "Somebody else is at this question at the moment. Try again in some minutes; the link "
-            "stays good."
-        )
+    "claimed": gettext_lazy(
+        "Somebody else is at this question at the moment. Try again in some minutes; the link "
+        "stays good."
     ),
-    "vote_differs": (
-        gettext_lazy(
-            "Somebody else answered it otherwise before you, so yours does not fit. Nothing was "
-            "recorded."
-        )
+    "vote_differs": gettext_lazy(
+        "Somebody else answered it otherwise before you, so yours does not fit. Nothing was "
+        "recorded."
     ),
-    "revision_mismatch": (
-        gettext_lazy(
-            "The question has changed since this link was sent. A newer mail has the link to what "
-            "is asked now."
-        )
+    "revision_mismatch": gettext_lazy(
+        "The question has changed since this link was sent. A newer mail has the link to what "
+        "is asked now."
     ),
 }
 """By the code of a refusal: instead of its own words, which are for people of the house."""
@@ -114,26 +107,15 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
         take_uploads(request, asked.root.each(), owner)
     form = DecisionForm(request.POST)
     inputs = form_of(pause, request.POST)
+    again = partial(_form, request, mail_link, form=form, inputs=inputs)
     if "change" in request.POST:
-        return _form(request, mail_link, 200, form=form, inputs=inputs)
+        return again(200)
     if not form.is_valid() or form.cleaned_data["action"] == CANCEL:
-        return _form(
-            request,
-            mail_link,
-            422,
-            form=form,
-            inputs=inputs,
-            problem=gettext("Nothing was decided: choose one of the answers below."),
-        )
+        problem = gettext("Nothing was decided: choose one of the answers below.")
+        return again(422, problem=problem)
     if request.POST.get("me") != "yes":
-        return _form(
-            request,
-            mail_link,
-            422,
-            form=form,
-            inputs=inputs,
-            problem=gettext("Nothing was decided: say that it is you, by ticking the box."),
-        )
+        problem = gettext("Nothing was decided: say that it is you, by ticking the box.")
+        return again(422, problem=problem)
     action = form.cleaned_data["action"]
     answer = services.Answer(
         action,
@@ -151,30 +133,15 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
                 return _sealed(second_look.show(request, look), form=True)
         services.decide(pause.pk, answer, by=by)
     except services.AnswerInvalid as error:
-        return _form(
-            request,
-            mail_link,
-            422,
-            form=form,
-            inputs=inputs,
-            problem=str(error),
-            errors=error.errors,
-        )
+        return again(422, problem=str(error), errors=error.errors)
     except (
         services.AlreadyAnswered,
         services.RevisionMismatch,
         store.CheckpointDamaged,
         policy.Refused,
     ) as error:
-        return _ended(
-            request,
-            links.LinkProblem(
-                status_of(error),
-                gettext("Your answer was not recorded"),
-                _why_not(error, mail_link, by),
-            ),
-            mail_link,
-        )
+        title, why = gettext("Your answer was not recorded"), _why_not(error, mail_link, by)
+        return _ended(request, links.LinkProblem(status_of(error), title, why), mail_link)
     except services.NotFound:
         return _ended(request, links.NOT_YOURS_ANY_MORE, mail_link)
     links.use(mail_link)

@@ -226,7 +226,8 @@ def _insist_on(work: Callable[[], None]) -> None:
     """Do what records an effect that has happened.
 
     While there is trouble with the database it is tried again, for OUTAGE: an effect
-    that is not recorded happens again."""
+    that is not recorded happens again.
+    """
     ends, pause = time.monotonic() + OUTAGE, FIRST_PAUSE
     while True:
         try:

@@ -68,8 +68,7 @@ def after_step(
 
     A join belongs to the execution of the step that gathered: it adds no loop. One that asks
     `midway` goes on with the answer, under its key. Without `write` it is one that no table is to
-    hold. Raises budget.Spent,
-    reducers.StateTooLarge, state_shape.StateInvalid.
+    hold. Raises budget.Spent, reducers.StateTooLarge, state_shape.StateInvalid.
     """
     progress = held.progress
     step, head = progress.at, progress.head

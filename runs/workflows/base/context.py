@@ -231,8 +231,8 @@ class Context:
     """
     halting: Callable[[], bool] = lambda: False
     """Whether the run should come to a step boundary soon: a person wants it suspended, or the
-    worker ends. Long work that can be parted
-    answers a Go to its own step then."""
+    worker ends. Long work that can be parted answers a Go to its own step then.
+    """
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked

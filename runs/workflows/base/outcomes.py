@@ -151,8 +151,9 @@ class Outside:
     """Mail addresses.
 
     Those that the step's rules do not name as `external` may come from who asked for the work: they
-    are asked for data
-    alone, by the answer `answer`, where the step itself looks at them before it goes on."""
+    are asked for data alone, by the answer `answer`, where the step itself looks at them before it
+    goes on.
+    """
     question: str = ""
     """In words for them; "" the question's own."""
     content: str = ""
@@ -214,8 +215,9 @@ class Ask:
     """
     midway: bool = False
     """Asked in the middle of an execution, which goes on with the answer: under the same key and
-    number, where a way leads back to the
-    step. So what `Context.once` recorded before the question holds after it."""
+    number, where a way leads back to the step. So what `Context.once` recorded before the question
+    holds after it.
+    """
     outside: Outside | None = None
     """Whom it asks by mail too."""
     review: Mapping[str, object] | None = None

@@ -122,7 +122,8 @@ class Workspace(Protocol):
         """Push the order's branch to the origin. Pushing the same commit again changes nothing.
 
         Raises StepFailed: `push_rejected`, `forge_refused` where the origin does not let us,
-        `forge_away`, `forge_limit`."""
+        `forge_away`, `forge_limit`.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,7 +147,8 @@ def test_a_call_is_made_as_it_was_approved_and_nothing_is_held_until_then(agent,
 
 def test_of_several_calls_in_one_message_none_is_lost(agent, ordered, ana):
     """The first is asked about; the model hears that the others were not made, and wants one of
-    them again."""
+    them again.
+    """
     one, two, three = (bash(f"echo {word} > {word}.txt") for word in ("one", "two", "three"))
     agent([[one, two, three], [two, bash("cat one.txt two.txt")]])
     order = ordered()

@@ -362,8 +362,9 @@ def test_a_second_request_that_overtakes_the_first_makes_the_only_order(
 def test_a_second_request_whose_first_holds_its_transaction_open_makes_nothing(ana_api, ana, api):
     """The first is a host that fell silent: its transaction is neither committed nor undone.
 
-    What is sent again waits a while, is told
-    to ask once more, and is done when the database has ended that session."""
+    What is sent again waits a while, is told to ask once more, and is done when the database has
+    ended that session.
+    """
     digest, other = codec.digest(b"x"), api(ana)
     other.raise_request_exception = False
     held, go_on = threading.Event(), threading.Event()

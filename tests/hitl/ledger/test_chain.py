@@ -407,7 +407,8 @@ def test_evidence_costs_an_answer_one_statement(paused, ana, django_assert_num_q
 
 def test_evidence_outlives_keeping_and_goes_with_an_erasure(chain, paused):
     """P11, decision 40 (docs/decisions/retention.md): whoever stores a digest in a new place adds
-    it to the sources of keeping."""
+    it to the sources of keeping.
+    """
     Blob.objects.update(touched_at=TODAY - dt.timedelta(days=1))
     retention.prune(now=timezone.now())
     assert breaches() == []

@@ -273,8 +273,9 @@ def test_the_orders_that_somebody_sees_are_listed_newest_first(paused, make_orde
 
 def test_who_comes_second_is_told_who_was_first_whatever_they_name(paused, ana, ben):
     """Of 241 who came second 15 heard "waits for nobody" or "is at revision 2", and not who had
-    answered: where they named the question or
-    its revision and the run had asked again, or had gone on."""
+    answered: where they named the question or its revision and the run had asked again, or had gone
+    on.
+    """
     first = pause_of(paused)
     services.decide(first.pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ben)
     winner = "Already sent back for revision by Ben"

@@ -293,8 +293,8 @@ def test_a_process_knows_the_time_from_its_first_connection_on(monkeypatch):
 @OFF
 def test_whatever_is_made_is_dated_by_the_databases_clock(wrong, make_order, ana, ahead):
     """`auto_now_add` asked the host: a checkpoint of an hour ahead was "made" after the answer to
-    it, an import's rows after the import;
-    an entry of the books was dated so too (`timing`)."""
+    it, an import's rows after the import; an entry of the books was dated so too (`timing`).
+    """
     wrong(ahead)
     order = make_order()
     advance(order.latest_run_id, budget=60)

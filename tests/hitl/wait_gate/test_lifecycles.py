@@ -121,7 +121,8 @@ def test_a_wait_that_nobody_answered_is_expired_and_one_that_was_cancelled_faile
 
 def test_a_wait_that_is_asked_again_is_its_engines_again(ana, api, reachable):
     """S3-42, S3-47: whoever reopened it answered a question that its engine never heard of. The
-    token that asked might answer it."""
+    token that asked might answer it.
+    """
     client, page, url = api(ana), Client(), "https://engine.example.org/"
     late = ask(client, "late", callback_url=url, recipients=["ana"])
     run_out(late)

@@ -292,7 +292,8 @@ def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
 def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, thread, ana):
     """S0-80, S0-62, C23: time travel to where a person was asked; the answer that was given there
     is none of the fork's. What the agent knew there is restored, with the runs that it depends on,
-    which the document's own state did not name."""
+    which the document's own state did not name.
+    """
     endpoint.script = by_loop(ModelReply("Both.", [LOOK, QUESTION]), ModelReply("Done."))
     run = agents.say(thread, "Go", by=ana)
     at = agents.asked(run).checkpoint_id

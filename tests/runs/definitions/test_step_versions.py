@@ -1,5 +1,6 @@
 """Versions of a step beside each other: new work takes the highest, runs under way finish on their
-own (P10)."""
+own (P10).
+"""
 
 from __future__ import annotations
 

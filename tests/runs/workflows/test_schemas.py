@@ -319,8 +319,8 @@ def test_the_validator_agrees_with_the_standard(schema, value):
 )
 def test_a_validation_ends_at_its_work(schema, answer, monkeypatch):
     """A schema of 64 KB and an answer of 500 KB kept a web worker for 5 s and more: the product of
-    their parts said nothing of the
-    texts that each alternative which does not fit repeats."""
+    their parts said nothing of the texts that each alternative which does not fit repeats.
+    """
     left = []
     spend = schemas._spend
 

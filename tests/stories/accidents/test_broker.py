@@ -168,8 +168,8 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, how):
 
 def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis):
     """S14-10: `manage.py workorder` took 6 s: it waited for its live hints, and then for its
-    messages. What the process waits is counted
-    inside it, until its very end."""
+    messages. What the process waits is counted inside it, until its very end.
+    """
 
     def waited(*words):
         before = len(log.read_text()) if log.exists() else 0

@@ -77,8 +77,8 @@ def test_wrong_clocks_decide_nothing(own, look):
     """P8, P3.
 
     With one worker at +25 s a deadline of 40 s fired after 15.8 s, and healthy runs were taken from
-    their workers 15 times; what
-    beat ordered had expired for whom an hour parted from it."""
+    their workers 15 times; what beat ordered had expired for whom an hour parted from it.
+    """
     token = TOKENS["ana"]
     naps = [own.begin("slow-nap", token) for _ in range(3)]
     asked = own.begin("slow-deadline", token)

@@ -121,8 +121,8 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     own, forge
 ):
     """S4-5, S4-10, S4-62, P4: two plan, one codes, one reviews, one corrects; the branch holds each
-    change once, and there is one
-    pull request."""
+    change once, and there is one pull request.
+    """
     own.manage(
         "shell",
         "-c",

@@ -94,7 +94,8 @@ def test_what_a_page_brings_back_says_which_of_several_questions_it_answers(crew
 
 def test_a_page_that_showed_two_questions_answers_the_second_by_its_id_alone(two_ask, ana, ben):
     """Agent Chat UI names the state that it shows, and that of the parent is the same before and
-    after a child's question was answered."""
+    after a child's question was answered.
+    """
     runs, head = f"/threads/{two_ask.thread_id}/runs", str(fresh(two_ask).thread.head_id)
     answer(asked("one"), ben)
     approve = {"decisions": [{"type": "approve"}]}

@@ -1,6 +1,7 @@
 """Graphs for the tests of LangGraph's saver, built anew by each process that asks: `python -m
 tests.extensions.langgraph.saver.graphs` makes
-some."""
+some.
+"""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ def test_a_question_keeps_the_zone_it_was_asked_in_wherever_its_server_moves(ask
     """F21: an instant in UTC and the zone.
 
     Where the rules name none, the server's was not kept: an escalation over a change of the clock
-    counted its day in the zone that the server had by then, and was due at another hour."""
+    counted its day in the zone that the server had by then, and was due at another hour.
+    """
     settings.TIME_ZONE = "Europe/Berlin"
     deadline, stages = {"after": "P1D", "outcome": "escalate"}, [{"after": "P1D", "users": ["zoe"]}]
     pause = pause_of(asked(deadline=deadline, escalation=stages))
