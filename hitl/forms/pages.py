@@ -210,28 +210,32 @@ class WorkOrderForm(forms.Form):
         self.deep = SchemaForm(self.deep_shape, typed, self.begun)
         """The parts of the input that one field of Django's cannot hold."""
         for name, part in parts.items():
-            if name not in deep and name not in self.takes_files:
-                made = field_of(name, part, required=name in required)
-                self.fields[PREFIX + name] = made
-                if name in self.begun:
-                    value = self.begun[name]
-                    words = isinstance(value, list) and not isinstance(
-                        made, forms.MultipleChoiceField
-                    )
-                    made.initial = ", ".join(map(str, value)) if words else value
-            if name in self.takes_files and (
-                not self.uploads or "path" in part.get("properties", {})
-            ):
-                help_text = gettext(
-                    "Instead of sending it: where it lies, as an absolute path in an allowed "
-                    "folder of the server."
-                )
-                self.fields[PREFIX + name + ".path"] = forms.CharField(
-                    label=gettext("Or its path"),
-                    max_length=1000,
-                    required=False,
-                    help_text=help_text,
-                )
+            if name in self.takes_files:
+                self._take_path(name, part)
+            elif name not in deep:
+                self._take_flat(name, part, required=name in required)
+
+    def _take_flat(self, name: str, part: Mapping[str, Any], *, required: bool) -> None:
+        """A part of the input as one field of Django's."""
+        made = self.fields[PREFIX + name] = field_of(name, part, required=required)
+        if name in self.begun:
+            value = self.begun[name]
+            words = isinstance(value, list) and not isinstance(made, forms.MultipleChoiceField)
+            made.initial = ", ".join(map(str, value)) if words else value
+
+    def _take_path(self, name: str, part: Mapping[str, Any]) -> None:
+        """A file by its path on the server, where it may be named so."""
+        if self.uploads and "path" not in part.get("properties", {}):
+            return
+        self.fields[PREFIX + name + ".path"] = forms.CharField(
+            label=gettext("Or its path"),
+            max_length=1000,
+            required=False,
+            help_text=gettext(
+                "Instead of sending it: where it lies, as an absolute path in an allowed folder "
+                "of the server."
+            ),
+        )
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from checkpoints import ids, store
 from checkpoints.database import clock
+from checkpoints.database.people import User
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.find import marks
@@ -85,24 +86,8 @@ def order_new(request: HttpRequest) -> HttpResponse:
     """The form is rendered from the template's input schema; `?repository=<id>` begins it with what
     is settled for that repository.
     """
-    chosen, refused = _chosen(request), rights.refusals(person(request))
-    known = list(Template.objects.current().order_by("slug"))
-    lacks = readiness.lacking(known, by=person(request))
-    fitting = [
-        candidate
-        for candidate in known
-        if not (chosen and chosen.allowed_templates) or candidate.slug in chosen.allowed_templates
-    ]
-    templates = [
-        candidate
-        for candidate in fitting
-        if candidate.slug not in refused and candidate.slug not in lacks
-    ]
-    closed = [
-        (candidate, refused.get(candidate.slug) or lacks[candidate.slug])
-        for candidate in fitting
-        if candidate not in templates
-    ]
+    chosen = _chosen(request)
+    templates, closed = _offered(chosen, person(request))
     if not templates:
         return render(
             request, "hitl/orders/order_new.html", {"templates": [], "form": None, "closed": closed}
@@ -148,6 +133,22 @@ def order_new(request: HttpRequest) -> HttpResponse:
 
 
 order_new.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.http.incoming`
+
+
+def _offered(
+    repository: Repository | None, by: User
+) -> tuple[list[Template], list[tuple[Template, Exception]]]:
+    """The templates that a person may order by, on a repository where one is chosen; and the
+    others, each with why not.
+    """
+    allowed = repository.allowed_templates if repository is not None else []
+    current = Template.objects.current().order_by("slug")
+    known = [one for one in current if not allowed or one.slug in allowed]
+    why: dict[str, Exception] = {**readiness.lacking(known, by=by), **rights.refusals(by)}
+    return (
+        [one for one in known if one.slug not in why],
+        [(one, why[one.slug]) for one in known if one.slug in why],
+    )
 
 
 def _chosen(request: HttpRequest) -> Repository | None:
