@@ -215,7 +215,7 @@ class WorkOrderForm(forms.Form):
             elif name not in deep:
                 self._take_flat(name, part, required=name in required)
 
-    def _take_flat(self, name: str, part: Mapping[str, Any], *, required: bool) -> None:
+    def _take_flat(self, name: str, part: dict[str, Any], *, required: bool) -> None:
         """A part of the input as one field of Django's."""
         made = self.fields[PREFIX + name] = field_of(name, part, required=required)
         if name in self.begun:

@@ -170,7 +170,7 @@ def _record(judged: Sequence[Judged]) -> list[Decision | Vote]:
             for each in judged:
                 recorded.append(_write(each))
     except StateTooLarge as error:
-        raise AnswerInvalid.of("input", str(error), error.code) from error
+        raise AnswerInvalid.of("input", str(error), code=error.code) from error
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid.of("input", str(error)) from error
     except AlreadyAnswered:
