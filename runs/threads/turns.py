@@ -228,22 +228,17 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         reason=turn.reason,
         started_by=by,
     )
-    how = f"{by.get_username()} began a run at step {start.next_step}" + (
-        f": {turn.reason}" if turn.reason else ""
-    )
+    because = f": {turn.reason}" if turn.reason else ""
+    told = [f"{by.get_username()} began a run at step {start.next_step}{because}"]
+    if before:
+        told.append(
+            f"Knows what was said on {before.thread}, with the same user in the same session"
+        )
     given = {**(turn.state or {}), **(turn.input or {})}
-    known = (
-        [
-            line(
-                f"Knows what was said on {before.thread}, with the same user in the same session",
-                start.next_step,
-            )
-        ]
-        if before
-        else []
-    )
     log.append(
-        thread_id, run.pk, [line(how, start.next_step), *known, *unkept(given, start.next_step)]
+        thread_id,
+        run.pk,
+        [*(line(words, start.next_step) for words in told), *unkept(given, start.next_step)],
     )
     nudge_on_commit(run.pk, run.queue, urgency=soon)
     keyed.made(run.shown_id)
@@ -297,11 +292,8 @@ def _retry(place: ThreadPosition, by: User) -> Run:
     later = Checkpoint.objects.filter(thread=place.thread, graph=None, pk__gt=place.head.pk)
     if later.exclude(run_id=run.pk).exists():
         raise HeadMoved
-    log.append(
-        place.last.thread_id,
-        run.pk,
-        [line(f"Resumed by {by.get_username()}", place.head.next_step)],
-    )
+    told = line(f"Resumed by {by.get_username()}", place.head.next_step)
+    log.append(place.last.thread_id, run.pk, [told])
     nudge_on_commit(run.pk, run.queue)
     return run
 
@@ -339,10 +331,8 @@ def plan(
     kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
     state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
     if offered := None if turn.replaces else offer(place, now=now):
-        state = {
-            **state,
-            owned.RESUME_CONTEXT: {key: offered[key] for key in ("checkpoint_id", "failed_at")},
-        }
+        known_of_it = {key: offered[key] for key in ("checkpoint_id", "failed_at")}
+        state = {**state, owned.RESUME_CONTEXT: known_of_it}
     return Start(
         state=state,
         next_step=definition.steps[0]["name"],
