@@ -73,7 +73,8 @@ async def opened(protocol, kind):
 
 
 @pytest.mark.parametrize(("kind", "message"), [("http", BODY), ("websocket", TEXT)])
-async def test_sending_waits_while_the_clients_buffer_is_full(protocol, kind, message):
+async def test_sending_waits_while_the_clients_buffer_is_full(protocol, kind, message, monkeypatch):
+    monkeypatch.setattr(backpressure, "PATIENCE", 60)  # on a busy machine a moment is long
     send = await opened(protocol, kind)
     await send(message)
     protocol.valve.pauseProducing()
