@@ -122,6 +122,8 @@ def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept
             shown = text(response)
             assert response.status_code == 422
             assert "The order was not made." in shown
+            # below what is said, not in a column beside it
+            assert re.search(r"<div>\s*<p>\s*<b>The order[^§]*?</p>\s*<ul class=\"wrong\">", shown)
             assert 'class="errorlist"' in shown
             assert escape(place) in shown
             assert "Do this" in shown
