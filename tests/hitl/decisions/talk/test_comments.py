@@ -182,6 +182,7 @@ def test_only_who_answers_or_asked_for_it_shows_it_to_colleagues_alone(ruled, an
     pause = pause_of(ruled({"reviewers": {"users": ["ana"]}}))
     refused = said(ben, pause, "And you?", ask=["zoe"])
     assert (refused.status_code, refused.json()["code"]) == (422, "comment_refused")
+    assert list(refused.json()["errors"]) == ["ask"]
     person("far")
     refused = said(ana, pause, "And you?", ask=["far"])
     assert refused.status_code == 422

@@ -152,6 +152,7 @@ def test_it_is_no_way_round_four_eyes(ruled, ana, ben, carl):
     pause = pause_of(ruled(rules))
     refused = handed(ben, pause, to="ana")
     assert (refused.status_code, refused.json()["code"]) == (422, "delegation_refused")
+    assert list(refused.json()["errors"]) == ["to"]
     refused = handed(ana, pause)
     assert (refused.status_code, refused.json()["code"]) == (403, "self_approval")
     Delegation.objects.create(
