@@ -5,6 +5,7 @@ would.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sqlite3
 import uuid
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -168,6 +169,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):
         durations.keep()
+    # what is garbage at the end says so once: pytest looks five times, at everything
+    gc.collect()
+    gc.freeze()
 
 
 def turns(files: Iterable[Path]) -> dict[Path, int]:
@@ -210,7 +214,6 @@ def pytest_collection_finish() -> None:
     """Thousands of tests are objects that stay: looking through them for garbage again and again
     took a fifth of the time.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
@@ -265,6 +268,15 @@ def quick_passwords() -> None:
     people.
     """
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def certificates_read_once() -> None:
+    """Each client of HTTP reads all certificates that the machine trusts, 20 ms of work, and
+    nearly all tests speak with this machine, where none is shown.
+    """
+    transports: Any = importlib.import_module("httpx._transports.default")
+    transports.create_ssl_context = cache(transports.create_ssl_context)
 
 
 @pytest.fixture(autouse=True)

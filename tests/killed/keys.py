@@ -275,6 +275,7 @@ def make_world() -> tuple[World, dict[str, Sent]]:
     from tests.matrix.walk import fill
 
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, "testserver"]
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # not slowly here
     # nobody waits here for the answer of a server that is known to be dead
     replay.ANSWERING = dt.timedelta(0)
     worlds.load_templates()

@@ -247,6 +247,31 @@ def _begun(files: list[int], environment: dict[str, str], umask: int) -> None:
     python._processoptions([word for word in environment.get(READ_AGAIN, "").split(",") if word])
 
 
+class _Leaving:
+    """At a program's end, after all that is done there, the process goes at once: to take apart
+    what was loaded for it copies nearly all memory that it shares.
+    """
+
+    code: int | None = None
+    """What it ends with; `None` leaves it to Python, which has something to tell."""
+
+    def run(self, asked: socket.socket, loaded: str) -> None:
+        try:
+            run(*main(asked, loaded))
+            self.code = 0
+        except SystemExit as ended:
+            if ended.code is None or isinstance(ended.code, int):
+                self.code = (ended.code or 0) & 0xFF
+            raise
+
+    def at_last(self) -> None:
+        if self.code is not None:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(self.code)
+
+
 def run(kind: str, *arguments: str) -> None:
     """As Python's command line does it."""
     if kind == "-m":
@@ -262,4 +287,6 @@ def run(kind: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    run(*main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2]))
+    leaving = _Leaving()
+    atexit.register(leaving.at_last)  # first, so it is called last
+    leaving.run(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
