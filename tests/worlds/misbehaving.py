@@ -32,6 +32,7 @@ def spin() -> None:
     while not (FOLDER / "spin").exists():
         time.sleep(0.05)  # a file appears without a word
     say("spins", "")
+    os.nice(19)  # it takes what nobody else wants of the processor
     number = 0
     while True:
         number += 1
