@@ -84,8 +84,8 @@ class Writing(Hooks):
             store.load(thread, kept.id)["a"].append(2)
 
     def test_a_step_costs_what_is_new(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """Of 200 messages, the deltas hold one each."""
-        made = chain(store, thread, 200, wide=4000)
+        """Of 60 messages, the deltas hold one each."""
+        made = chain(store, thread, 60, wide=4000)
         sizes = sorted(kept.size for kept, _ in made[1:])
         assert sizes[len(sizes) // 2] < 200
         assert sum(size < 200 for size in sizes) >= 0.9 * len(sizes)

@@ -158,10 +158,11 @@ def survives_every_crash(
     """Run a workflow once for every moment at which its worker may die, and compare each run with
     one in which nobody dies.
 
-    The moments are the two sides of each commit of the worker, and the end of each effect. The
-    worker dies there without another statement, its lease runs out, and another worker goes on with
-    the same answers. The state, the decisions and the end must be the same, and each effect must
-    have happened as often. None may have been done behind a review without a decision.
+    The moments are the two sides of each commit of the worker, and the end of each effect; where
+    no step is at work between two commits, they share a side. The worker dies there without another
+    statement, its lease runs out, and another worker goes on with the same answers. The state, the
+    decisions and the end must be the same, and each effect must have happened as often. None may
+    have been done behind a review without a decision.
 
     Args:
         answers: what people do, in order: see `Reply`.

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from runs.engine.workers.shutdown import ProcessEnds
 
+BEFORE_COMMIT, AFTER_COMMIT = "before a commit", "after a commit"
+
 
 class Killed(ProcessEnds):
     """The worker ends here. No `except Exception` sees it."""
@@ -26,6 +28,8 @@ class Moments:
     tell: Callable[[str], None] = lambda name: None
     """Hears each moment before anybody dies there."""
     where: str = "before the first step"
+    quiet: bool = False
+    """Since a commit no step has been at work, so before the next one is the same moment."""
     names: list[str] = field(default_factory=list)
     dead: bool = False
 
@@ -33,6 +37,9 @@ class Moments:
         """Reach a moment, and die there where it is the one."""
         if self.dead:
             raise Killed
+        if self.quiet and name == BEFORE_COMMIT:
+            return
+        self.quiet = name == AFTER_COMMIT and not self.where.startswith("in ")
         self.names.append(f"{self.where}, {name} ({len(self.names) + 1})")
         self.tell(self.names[-1])
         if len(self.names) == self.die_at:
@@ -67,7 +74,7 @@ def tick(name: str) -> None:
 def within(step: str) -> Iterator[None]:
     """Name the step that is at work in this block."""
     if _current is not None:
-        _current.where = f"in {step}"
+        _current.where, _current.quiet = f"in {step}", False
     yield
     if _current is not None:
         _current.where = f"after {step}"

@@ -34,16 +34,16 @@ class Counted:
         """Let a statement that commits itself be a moment, as an open transaction's COMMIT is."""
         if self.in_atomic_block or sql.lstrip().upper().startswith(READS):
             return run(sql, params, many, context)
-        moments.tick("before a commit")
+        moments.tick(moments.BEFORE_COMMIT)
         result = run(sql, params, many, context)
-        moments.tick("after a commit")
+        moments.tick(moments.AFTER_COMMIT)
         return result
 
     def _commit(self: Any) -> None:
         try:
-            moments.tick("before a commit")
+            moments.tick(moments.BEFORE_COMMIT)
         except moments.Killed:
             self._rollback()  # else Django's way out of the block would commit
             raise
         super()._commit()  # type: ignore[misc]
-        moments.tick("after a commit")
+        moments.tick(moments.AFTER_COMMIT)

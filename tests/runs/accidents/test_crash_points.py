@@ -235,9 +235,11 @@ def stopping_order(crash_templates, ana, team):
     return make
 
 
-@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("stop", [stop for stop in STOPS if stop != "before and after"])
 def test_a_worker_may_die_where_a_run_stops(stopping_order, ben, stop):
-    """P3, P4, P5: at the boundary nothing is lost and nothing is asked twice."""
+    """P3, P4, P5: at the boundary nothing is lost and nothing is asked twice; that of before and
+    after is the one before.
+    """
 
     def make():
         return stopping_order(stop).pk
