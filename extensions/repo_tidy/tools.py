@@ -159,7 +159,7 @@ _codes: list[str] = []
 def known_codes(workspace: Workspace) -> list[str]:
     """Every rule that runs without ruff's preview mode."""
     if _codes:
-        return _codes
+        return [*_codes]
     answer = workspace.run([_program(), "rule", "--all", "--output-format", "json"])
     if answer.returncode:
         raise StepFailed(
@@ -170,7 +170,7 @@ def known_codes(workspace: Workspace) -> list[str]:
         for rule in json.loads(answer.output)
         if not rule["preview"] and rule["status"] != "Removed"
     )
-    return _codes
+    return [*_codes]
 
 
 def ruff_for(context: Context, scope: TidyScope) -> Ruff:
