@@ -105,7 +105,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     )
     begun = {"repository_url": chosen.url} if chosen else None
     made = partial(WorkOrderForm, template=template, user=person(request), initial=begun)
-    form = made(request.POST or None)
+    form = made(request.POST if request.method == "POST" else None)
     if request.FILES:
         take_uploads(request, form.deep.root.each(), person(request))
         form = made(request.POST)

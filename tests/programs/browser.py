@@ -29,6 +29,8 @@ OPTIONS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     # what is drawn is drawn at once, by few: nobody looks at the frames of a scroll
     "--in-process-gpu", "--num-raster-threads=1", "--disable-smooth-scrolling",
+    # a page lives for seconds, in which what is compiled to run fast does not earn its making
+    "--js-flags=--no-opt,--no-maglev",
     f"--disable-features={','.join(NO_FEATURES)}",
 ]  # fmt: skip
 

@@ -182,6 +182,7 @@ def test_an_order_that_names_no_template_is_told_which_there_are(
     form = page.post("/work-orders/new", {"repository_url": repository.url, "request": "Add auth"})
     assert form.status_code == 422
     assert "Choose a template: it says what will be done." in form.content.decode()
+    assert page.post("/work-orders/new", {}).status_code == 422, "without any field, too"
     assert page.get("/work-orders/new").status_code == 200
     Repository.objects.update(allowed_templates=["repo-tidy-quick", "repo-tidy"])
     assert (
