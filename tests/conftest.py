@@ -10,11 +10,13 @@ import os
 import sqlite3
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -22,11 +24,15 @@ import hypothesis
 import pytest
 from django.conf import settings as django_settings
 from django.contrib import admin
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.backends.base import VALID_KEY_CHARS
+from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 from django.template import Context
 from django.test import Client, TransactionTestCase
 from django.test import client as django_client
+from django.utils.crypto import get_random_string
 from hypothesis.configuration import set_hypothesis_home_dir
 from rest_framework.test import APIClient
 
@@ -48,6 +54,7 @@ from tests.databases.unguarded import unguarded as unguarded
 from tests.databases.whole import let_writer_go
 from tests.house import durations
 from tests.runs.messages import sending_at_once as sending_at_once
+from tests.worlds import steps
 from tests.worlds.mailing import reachable as reachable
 from tests.worlds.mailing import receiver as receiver
 from tests.worlds.people import group, person
@@ -219,8 +226,8 @@ def pytest_collection_finish() -> None:
 
 
 def uses_database(item: pytest.Item) -> bool:
-    fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures) or item.get_closest_marker("django_db") is not None
+    of_database = {"db", "transactional_db"} & set(fixtures(item))
+    return bool(of_database) or item.get_closest_marker("django_db") is not None
 
 
 @pytest.fixture(scope="session")
@@ -322,6 +329,30 @@ def contexts_once() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def logged_in_by_one_row() -> None:
+    """`force_login` gives a new browser the session that logging in would leave, in one statement
+    in place of eighteen. Nobody logs in, so nothing is noted of it; `login` does.
+    """
+    browsers: Any = Client
+    force = browsers.force_login
+
+    def log_in(client: Any, user: Any, backend: str | None = None) -> None:
+        if backend or django_settings.SESSION_COOKIE_NAME in client.cookies:
+            force(client, user, backend)
+            return
+        user.backend = client._get_backend()
+        session: Any = SessionStore()
+        session[SESSION_KEY] = str(user.pk)
+        session[BACKEND_SESSION_KEY] = user.backend
+        session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+        session._session_key = get_random_string(32, VALID_KEY_CHARS)
+        session.create_model_instance(session._session).save(force_insert=True)
+        client._set_login_cookies(SimpleNamespace(session=session))
+
+    browsers.force_login = log_in
+
+
+@pytest.fixture(autouse=True, scope="session")
 def short_connections() -> None:
     """The writer of what steps say gives its connection back before its test's database is
     emptied. What a test's own transaction holds, no other connection sees: there it is told
@@ -348,14 +379,29 @@ def quick_flush() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def fresh_tables(request: pytest.FixtureRequest) -> None:
-    """A file of tests begins with tables that hold few dead rows: reading those would take more and
-    more time.
+    """A file of tests begins with tables that hold few dead rows, since reading those would take
+    more and more time, and with the rows that each of its tests wants.
     """
-    items = (item for item in request.node.session.items if item.path == request.path)
-    if connection.vendor == "postgresql" and any(map(uses_database, items)):
+    items = [item for item in request.node.session.items if item.path == request.path]
+    users = [item for item in items if uses_database(item)]
+    wanted = [name for name in ROWS if users and all(name in fixtures(item) for item in users)]
+    if users and (connection.vendor == "postgresql" or wanted or cleaning.STANDING):
         request.getfixturevalue("django_db_setup")
         with request.getfixturevalue("django_db_blocker").unblock():
             cleaning.empty(["default"])
+            for name in wanted:
+                cleaning.STANDING[name] = ROWS[name]()
+
+
+def fixtures(item: pytest.Item) -> Collection[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def standing(name: str) -> Any:
+    """What `ROWS` makes under this name: a copy, where it stands for all tests of the file."""
+    if name in cleaning.STANDING:
+        return deepcopy(cleaning.STANDING[name])
+    return ROWS[name]()
 
 
 @pytest.fixture
@@ -371,24 +417,38 @@ def redacting() -> Iterator[Callable[[list[str]], None]]:
     redaction.configure(django_settings.WAYSTATION_REDACT)
 
 
+def member(name: str, **fields: str) -> User:
+    user = person(name, **fields)
+    user.groups.add(standing("team"))
+    return user
+
+
+ROWS: dict[str, Callable[[], Any]] = {
+    "templates": cleaning.load_templates,
+    "team": partial(group, "platform"),
+    "ana": partial(member, "ana", first_name="Ana", last_name="Ruiz"),
+    "ben": partial(member, "ben", first_name="Ben"),
+}
+"""Rows of fixtures; each needs at most those before it."""
+
+
 @pytest.fixture
 def team(db: None) -> Group:
-    return group("platform")
+    found: Group = standing("team")
+    return found
 
 
 @pytest.fixture
 def ana(team: Group) -> User:
     """Asks for work; in the team."""
-    user = person("ana", first_name="Ana", last_name="Ruiz")
-    user.groups.add(team)
+    user: User = standing("ana")
     return user
 
 
 @pytest.fixture
 def ben(team: Group) -> User:
     """Reviews; in the team."""
-    user = person("ben", first_name="Ben")
-    user.groups.add(team)
+    user: User = standing("ben")
     return user
 
 
@@ -403,7 +463,8 @@ def templates(db: None, settings: Any, tmp_path: Path) -> None:
     """The shipped templates, and small ones on steps that need no repository."""
     settings.WAYSTATION_DATA = tmp_path / "data"
     settings.WAYSTATION_REPOSITORIES = [tmp_path]
-    cleaning.load_templates()
+    steps.forget()
+    standing("templates")
 
 
 @pytest.fixture

@@ -37,6 +37,10 @@ DO $$ DECLARE one record; BEGIN
 END $$"""
 
 MADE_AT = "'when it is written'"
+STANDING: dict[str, Any] = {}
+"""Name of a fixture → what it gives, of rows that were committed for all tests of a file: those
+that are rolled back find them again.
+"""
 _written: list[str] = []
 """What a first load wrote in this process, with a hundred and eighty statements, as two that write
 it again.
@@ -96,13 +100,14 @@ def _now() -> str:
 
 
 def empty(aliases: Any) -> None:
-    """Delete all rows but those of migrations.
+    """Delete all rows but those of migrations, and with them what stands for a file of tests.
 
     Django's flush truncates each table, which makes its files anew, and then writes content types
     and permissions again: many times as long. On PostgreSQL a table that was never written has an
     empty file; dead rows, which tests that roll back leave too, go with their table once it is
     large.
     """
+    STANDING.clear()
     for alias in aliases:
         connection: Any = connections[alias]
         if connection.vendor == "postgresql":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.core.cache import cache
 from django.test import Client
@@ -149,3 +151,16 @@ def test_a_cache_that_is_away_takes_nothing_down_and_is_said_once(
     monkeypatch.setattr("hitl.http.throttles.cache.add", gone)
     assert [api(ana).get("/api/v1/threads").status_code for _ in range(3)] == [200, 200, 200]
     assert caplog.text.count("the cache is away") == 1
+
+
+def test_a_browser_that_comes_logged_in_has_the_session_of_a_login(ana, page):
+    """`force_login`, which tests/conftest.py makes cheap, leaves what Django's own does."""
+    own: Any = Client()
+    own._login(ana, own._get_backend())
+    assert dict(page.session.items()) == dict(own.session.items())
+    told, theirs = page.cookies["sessionid"], own.cookies["sessionid"]
+    assert dict(told) == dict(theirs) and len(told.value) == len(theirs.value)
+    assert page.get("/").status_code == own.get("/").status_code == 200
+    ana.set_password("another one")
+    ana.save()
+    assert page.get("/").status_code == own.get("/").status_code == 302
