@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, cast
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 
@@ -23,6 +23,13 @@ from runs.models import Pause, PauseQuerySet, installation
 def person(request: HttpRequest) -> User:
     """The logged-in person; use behind `login_required`."""
     return cast(User, request.user)
+
+
+def posted(request: HttpRequest) -> QueryDict | None:
+    """What a form was sent with, where one was sent: one without a field is filled in wrongly, too,
+    and not the page's own that nobody has filled in yet.
+    """
+    return request.POST if request.method == "POST" else None
 
 
 def waiting_of(request: HttpRequest) -> PauseQuerySet:

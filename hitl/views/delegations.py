@@ -21,7 +21,7 @@ from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.models import Delegation
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
-from hitl.views.common import person
+from hitl.views.common import person, posted
 
 SHOWN = 50
 EARLIEST = paging.ListOrder("starts_at")
@@ -68,7 +68,7 @@ class DelegationForm(forms.Form):
 def delegation_list(request: HttpRequest) -> HttpResponse:
     """What one has delegated, and for whom one answers; POST delegates."""
     user = person(request)
-    form = DelegationForm(request.POST or None, user=user)
+    form = DelegationForm(posted(request), user=user)
     if request.method == "POST" and form.is_valid() and _delegate(form, user):
         return redirect("hitl:delegations")
     now = clock.now()

@@ -30,7 +30,7 @@ from hitl.threads import why
 from hitl.views.artifacts import take_uploads
 from hitl.views.cards import orders as order_rows
 from hitl.views.cards import typed
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from hitl.views.lists import reading
 from hitl.views.lists.bar import Listing
 from hitl.views.lists.reading import ListedOrder
@@ -105,7 +105,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     )
     begun = {"repository_url": chosen.url} if chosen else None
     made = partial(WorkOrderForm, template=template, user=person(request), initial=begun)
-    form = made(request.POST if request.method == "POST" else None)
+    form = made(posted(request))
     if request.FILES:
         take_uploads(request, form.deep.root.each(), person(request))
         form = made(request.POST)

@@ -31,7 +31,7 @@ from hitl.outbound import endpoints, links, sending
 from hitl.rendering import paging
 from hitl.rendering.own_words import own
 from hitl.rendering.paging import ListAddress
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from runs.models import Template
 
 PAGE = 50
@@ -174,7 +174,7 @@ class EndpointForm(forms.Form):
 def notifications(request: HttpRequest) -> HttpResponse:
     """Where a person, and the teams they look after, are told of questions; POST adds a place."""
     user = person(request)
-    form = EndpointForm(request.POST if request.method == "POST" else None, user=user)
+    form = EndpointForm(posted(request), user=user)
     if request.method == "POST" and form.is_valid():
         try:
             endpoint, secret = form.make(user)

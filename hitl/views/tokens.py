@@ -25,7 +25,7 @@ from hitl.models import ApiToken
 from hitl.outbound.links import absolute
 from hitl.rendering import agent_hosts, paging
 from hitl.rendering.paging import ListAddress
-from hitl.views.common import person
+from hitl.views.common import person, posted
 
 MOST = 20
 """Tokens of one person that are valid at once."""
@@ -81,7 +81,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
     nowhere.
     """
     user, now = person(request), clock.now()
-    form = TokenForm(request.POST or None)
+    form = TokenForm(posted(request))
     secret, status = "", 200
     if request.method == "POST":
         secret = _make(form, user, now)
@@ -165,7 +165,7 @@ def connect(request: HttpRequest) -> HttpResponse:
     if not settings.WAYSTATION_MCP:
         raise Http404(gettext("This server does not speak MCP."))
     user = person(request)
-    form = AgentForm(user, request.POST or None)
+    form = AgentForm(user, posted(request))
     secret = _make(form, user, clock.now()) if request.method == "POST" else ""
     hosts = []
     if secret:

@@ -36,6 +36,8 @@ PARSED = {
     "login/elsewhere/ended",
 }
 """What is no document, or not signed, is refused before anybody asks for the token."""
+ASKED_AGAIN = ("account/", "password/", "templates/<slug:slug>/dry-run")
+"""Libraries' forms, which say with 200 what is missing, and one that needs no field."""
 UNSAFE = [method for method in METHODS if method not in SAFE]
 PARAMETERS = (
     "live",
@@ -239,3 +241,22 @@ def test_the_world_knows_every_argument(world: World) -> None:
         f"No state of the matrix' world has {unknown}: give each an id in "
         "tests/matrix/world.py, in ids_of() or World.shared."
     )
+
+
+def test_a_form_without_a_field_is_no_error_and_is_not_taken_for_one_that_nobody_sent(
+    world: World,
+) -> None:
+    """Nothing comes, not even what a page's own form always brings along."""
+    before, wrong = digest(), []
+    root = BY_NAME["superuser"]
+    for path, address in ADDRESSES.items():
+        if path.startswith(REST) or "POST" not in address.methods or path in DEAR:
+            continue
+        url, _ = fill(world, path, address.done or "paused")
+        with undone():
+            status = send(world, root, "POST", url).status_code
+        shown_anew = status == 200 and "GET" in address.methods
+        if status >= 500 or (shown_anew and not path.startswith(ASKED_AGAIN)):
+            wrong.append(f"{url}: {status}")
+    assert not wrong, "\n".join(wrong)
+    assert digest() == before

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from hitl.forms.json_schema import SchemaForm
 from hitl.rendering.own_words import in_words
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from runs import definitions
 from runs.definitions import rights, shipped
 from runs.definitions.editing import comparing, versions
@@ -177,4 +177,4 @@ def _form(request: HttpRequest, template: Template) -> SchemaForm | None:
         return None
     if not schema.get("properties"):
         return None
-    return SchemaForm(in_words(schema), request.POST if request.method == "POST" else None)
+    return SchemaForm(in_words(schema), posted(request))

@@ -21,7 +21,7 @@ from hitl.models import InboundStart, StartDelivery
 from hitl.rendering import paging
 from hitl.rendering.own_words import own
 from hitl.rendering.paging import ListAddress
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from hitl.wait_gate import starts
 from runs.definitions import TemplateNotFound, rights
 from runs.models import Template
@@ -103,7 +103,7 @@ def start_list(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied(starts.MAY_NOT)
     refused = rights.refusals(user)
     known = [one for one in Template.objects.current().order_by("slug") if one.slug not in refused]
-    form, made = StartForm(request.POST or None, templates=known, user=user), {}
+    form, made = StartForm(posted(request), templates=known, user=user), {}
     if request.method == "POST" and form.is_valid():
         try:
             start, secret = starts.make(user, **form.cleaned_data)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from hitl.rendering.own_words import own
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from runs.models import Template, WorkLimit
 from runs.services import limits as work_limits
 
@@ -67,7 +67,7 @@ class LimitForm(forms.Form):
 @login_required
 def limit_list(request: HttpRequest) -> HttpResponse:
     """All limits; POST makes one."""
-    form = LimitForm(request.POST if request.method == "POST" else None)
+    form = LimitForm(posted(request))
     saved = _save(request, form, WorkLimit())
     if saved is not None:
         return saved

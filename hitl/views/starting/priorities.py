@@ -17,7 +17,7 @@ from checkpoints.database.people import User
 from hitl.decisions import services
 from hitl.forms.priorities import PriorityField
 from hitl.http.errors import status_of
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from runs.definitions import rights
 from runs.services import InputInvalid, priorities
 from runs.states import RunEnded
@@ -37,7 +37,7 @@ def order_priority(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     order = services.find_order(order_id, by=user)
     may = priorities.may_change(order, user)
     form = PriorityForm(
-        request.POST if request.method == "POST" else None,
+        posted(request),
         by=user,
         initial={"priority": order.priority},
     )

@@ -17,7 +17,7 @@ from checkpoints.database.people import User
 from hitl.forms.schedules import ScheduleForm, form_of
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from runs.definitions import TemplateInvalid, TemplateNotFound, readiness, rights
 from runs.definitions.readiness import CannotRun
 from runs.definitions.rights import NotPermitted
@@ -68,7 +68,7 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
             {"templates": templates},
             status=422 if request.method == "POST" else 200,
         )
-    form = ScheduleForm(request.POST or None, template=template, user=user)
+    form = ScheduleForm(posted(request), template=template, user=user)
     preview = form.preview() if _only_looks(request) else None
     if request.method == "POST" and not _only_looks(request) and form.is_valid():
         values = {"template": template.slug, **form.times(), **form.order()}
@@ -91,7 +91,7 @@ def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
     """
     user, found = person(request), _mine(request, schedule_id)
     template = next((one for one in _templates(user) if one.slug == found.template), None)
-    form = form_of(found, template, request.POST or None, user=user)
+    form = form_of(found, template, posted(request), user=user)
     preview = form.preview() if _only_looks(request) else None
     if request.method == "POST" and not _only_looks(request) and form.is_valid():
         if _tried(form, lambda: keeping.change(found, **form.changes(found))) is not None:

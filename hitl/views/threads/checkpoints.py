@@ -22,7 +22,7 @@ from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, Thread
 from hitl.decisions import services
 from hitl.http.errors import status_of
-from hitl.views.common import person
+from hitl.views.common import person, posted
 from hitl.views.threads import path
 from runs.services import forks
 from runs.services.forks import NothingToFork
@@ -110,7 +110,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
     """GET says what would be repeated and what is kept; only POST does it."""
     checkpoint = services.find_checkpoint(checkpoint_id, by=person(request))
-    form = ResumeForm(request.POST if request.method == "POST" else None)
+    form = ResumeForm(posted(request))
     problem, status = "", 200
     if request.method == "POST" and form.is_valid():
         try:

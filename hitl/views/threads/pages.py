@@ -34,7 +34,7 @@ from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents
-from hitl.views.common import home_of, person, place_of
+from hitl.views.common import home_of, person, place_of, posted
 from hitl.views.lists import walk
 from hitl.views.lists.bar import Listing
 from hitl.views.threads import chat, children
@@ -55,7 +55,7 @@ def thread_list(request: HttpRequest) -> HttpResponse:
     """Newest first, unless asked otherwise, `?before=<id>` gives the next page; POST opens a
     thread.
     """
-    form = ThreadForm(request.POST or None, user=person(request))
+    form = ThreadForm(posted(request), user=person(request))
     if request.method == "POST" and form.is_valid():
         thread = turns.open_thread(
             by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team")
