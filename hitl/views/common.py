@@ -26,9 +26,7 @@ def person(request: HttpRequest) -> User:
 
 
 def posted(request: HttpRequest) -> QueryDict | None:
-    """What a form was sent with, where one was sent: one without a field is filled in wrongly, too,
-    and not the page's own that nobody has filled in yet.
-    """
+    """What a form was sent with; None where none was sent. One without a field was sent, too."""
     return request.POST if request.method == "POST" else None
 
 
