@@ -28,8 +28,10 @@ UNREAD_CLASSES = {"material-symbols-outlined", "log", "of-log", "doc", "patch", 
 """Names of pictures, and what code and agents wrote: logs, documents, patches, what
 changed in them, and how they begin.
 """
-CODE = re.compile(r"https?://\S+|\w+(?:[-._:/]\w+)+|\w*\d\w*")
-"""Names in code: slugs, functions, ids, digests, addresses."""
+CODE = re.compile(r"https?://\S+|\w+(?:[-._:/]\w+)+|\w*\d\w*|\S*\*{3,}\S*")
+"""Names in code: slugs, functions, ids, digests, addresses, and masked secrets, of which the first
+letters may make a word (a salt "My****").
+"""
 VOID = {"input", "img", "br", "hr", "wbr", "meta", "link", "path", "rect", "circle", "line"}
 
 

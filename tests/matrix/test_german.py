@@ -75,3 +75,10 @@ def test_no_page_in_german_holds_english(world: World) -> None:
     assert not left, f"{len(left)}:\n" + "\n".join(
         f"{line}  ({len(urls)}: {urls[0]})" for line, urls in sorted(left.items())
     )
+
+
+@pytest.mark.parametrize("salt", ["My", "is", "Of"])
+def test_the_first_letters_of_a_masked_secret_are_no_word(salt: str) -> None:
+    page = "<p>Salt: {}. Salt: {}</p>"
+    assert not list(leftovers.of_page(page.format(salt + 20 * "*", "7K" + 20 * "*"), ["Salt"]))
+    assert list(leftovers.of_page(page.format(salt, salt), ["Salt"]))
