@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from django.templatetags.static import static
+from whitenoise.compress import Compressor
 
 from checkpoints.database import addresses
 from hitl.host import settings as host
@@ -235,6 +236,8 @@ COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 digest; else straight from the apps.
 """
 WHITENOISE_USE_FINDERS = not COLLECTED
+# of others' scripts, for who looks for faults in these: as long to compress as all the rest
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 from django import template
@@ -15,7 +15,6 @@ from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
-from lucide.templatetags.lucide import lucide
 
 from checkpoints import ids
 from checkpoints.forensics import steps
@@ -28,6 +27,7 @@ from hitl.identity import factors
 from hitl.rendering import events, moments, templating
 from hitl.rendering import markdown as md
 from hitl.rendering.diagrams import times
+from hitl.rendering.icons import icon
 from hitl.rendering.markdown import MarkdownPage
 from hitl.rendering.own_words import in_words, own, own_content, own_faults
 from hitl.rendering.paging import ListPage
@@ -60,6 +60,7 @@ register.filter(events.is_imported)
 register.simple_tag(moments.since)
 register.simple_tag(moments.until)
 register.simple_tag(verdict)
+register.simple_tag(icon)
 register.simple_tag(order_status)
 register.filter(state_words)
 register.filter(own)
@@ -67,16 +68,6 @@ register.filter(own_content)
 register.filter(own_faults)
 register.filter(tone)
 register.filter(state_icon)
-
-
-@register.simple_tag
-@lru_cache(maxsize=500)
-def icon(name: str, size: int, **attributes: object) -> SafeString:
-    """Draw an icon of `lucide` beside words that say the same, as inline SVG.
-
-    Each is drawn once: the library writes its XML anew at every use, and a page has a hundred.
-    """
-    return SafeString(lucide(name, size=size, **attributes, aria_hidden="true"))
 
 
 @register.inclusion_tag("hitl/inbox/_pager.html")

@@ -11,7 +11,6 @@ from html import escape
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext, gettext_noop
-from lucide.templatetags.lucide import lucide
 
 from checkpoints.database.people import User
 from checkpoints.text import invisible
@@ -19,6 +18,7 @@ from hitl.find import marks
 from hitl.find.marks import NOTHING, Found
 from hitl.models import Decision
 from hitl.models.decisions import NOBODYS
+from hitl.rendering import icons
 from hitl.rendering.links import address
 from hitl.rendering.moments import Moments
 from hitl.rendering.own_words import own
@@ -116,12 +116,7 @@ def verdict(action: str, labels: Mapping[str, str]) -> SafeString:
     """What was answered, with its icon; labels: of the template's own answers."""
     if action not in VERDICTS:
         return SafeString(
-            f"{_drawn('check')} {invisible.html(own(labels.get(action, '')) or action)}"
+            f"{icons.icon('check', 14)} {invisible.html(own(labels.get(action, '')) or action)}"
         )
     icon, _ = VERDICTS[action]
-    return SafeString(f"{_drawn(icon)} {escape(_words(get_language())[action])}")
-
-
-@cache
-def _drawn(icon: str) -> str:
-    return str(lucide(icon, size=14, aria_hidden="true"))
+    return SafeString(f"{icons.icon(icon, 14)} {escape(_words(get_language())[action])}")

@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import get_language, gettext, gettext_noop
-from lucide.templatetags.lucide import lucide
 
 from checkpoints.text import invisible
 from hitl.decisions import bulk
 from hitl.decisions.reviewers import policy, turns
 from hitl.find.marks import NOTHING, Found
+from hitl.rendering.icons import icon
 from hitl.rendering.links import decide_of
 from hitl.rendering.moments import Moments
 from hitl.rendering.own_words import own
@@ -104,7 +104,7 @@ class QuestionRows:
 
     @cached_property
     def _tick(self) -> str:
-        return str(lucide("check", size=16, aria_hidden="true"))
+        return icon("check", 16)
 
     def html(self, row: Waiting) -> SafeString:
         pause, work, words = row.pause, row.work, self._words
