@@ -129,7 +129,7 @@ def killing(
             yield moments
     except Killed:
         connection.run_on_commit.clear()  # a dead process sends nothing afterwards
-        connection.close()
+        connection.rollback()  # all that its end does here: the product locks nothing else
     finally:
         connection_created.disconnect(watch)
         del backend._commit  # the class's own is there again
