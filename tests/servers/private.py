@@ -93,6 +93,7 @@ QUICK = {
     "jit": "off",
     "join_collapse_limit": "1",
     "max_wal_senders": "0",
+    "max_wal_size": "256MB",
     "plan_cache_mode": "force_generic_plan",
     "synchronous_commit": "off",
     "wal_level": "minimal",

@@ -62,7 +62,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "characters that are not seen": lambda n: "a\u200b" * (n // 2),
 }  # fmt: skip
 """Texts of about so many characters."""
-SIZE = 1_500
+SIZE = 800
 LARGE = 100_000
 SECONDS = 5
 """Of the processor, for what takes about half of one; what takes the square of its length takes a
