@@ -119,6 +119,12 @@ no matter of the database.
 """
 
 
+LONGEST_NAME = 1000
+"""Characters that a test's name may have: each process keeps and sends all names. One of 25 million
+took half a gigabyte.
+"""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """The server's module asks the database whether it is an older one, when it is imported; while
@@ -156,6 +162,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items=[item for item in items if item.get_closest_marker("model")]
         )
         items[:] = [item for item in items if not item.get_closest_marker("model")]
+    if long := [item.nodeid[:LONGEST_NAME] for item in items if len(item.nodeid) > LONGEST_NAME]:
+        raise pytest.UsageError(f"Give these cases short ids: {long}")
     turn = turns(item.path for item in items)
     items.sort(
         key=lambda item: (
