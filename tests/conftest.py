@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +34,7 @@ from django.test import Client, TransactionTestCase
 from django.test import client as django_client
 from django.utils.crypto import get_random_string
 from hypothesis.configuration import set_hypothesis_home_dir
+from psycopg import _queries
 from psycopg._preparing import PrepareManager
 from rest_framework.test import APIClient
 
@@ -311,6 +312,9 @@ def planned_once() -> None:
 
     manager._should_discard = should_discard
     manager.clear = lambda held: True
+    # and a statement is read for its parameters once: the driver remembers 128
+    queries: Any = _queries
+    queries._query2pg = lru_cache(2000)(queries._query2pg_nocache)
 
 
 @pytest.fixture(autouse=True)
