@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from tests.documents.blocks import ROOT
+from tests.programs.begun import Begun
 
 EXAMPLES = ROOT / "docs" / "examples"
 LONGEST = 150
@@ -35,14 +34,8 @@ def test_the_examples_are_short_survive_every_crash_and_are_written_with_the_fac
         assert "survives_every_crash(" in (path.parent / f"test_{path.name}").read_text()
     # tables of the models as they are: migrations take as long as all that is tried
     options = ["-q", "-p", "no:cacheprovider", "--nomigrations"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(EXAMPLES)],
-        cwd=ROOT,
-        env={**_plain(), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-m", "pytest", *options, str(EXAMPLES))
+    ran = Begun(*words, environment={**_plain(), "HOME": str(tmp_path)}).ended()
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]
     assert "40 passed" in ran.stdout
 

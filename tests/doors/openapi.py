@@ -41,7 +41,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-ALIKE = 2
+ALIKE = 1
 """So many values of one sort (a wrong type, too long, some fields of many) are tried at each place
 of each operation.
 """

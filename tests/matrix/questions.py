@@ -59,7 +59,7 @@ REPORT = Report(
 )
 ASKS = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
 STAGE = {"reviewers": {"users": ["ana", "root"]}}
-PATCH = part_of("src/a.py", 40) + part_of("src/deep/b.py", 400)
+PATCH = part_of("src/a.py", 40) + part_of("src/deep/b.py", 60)
 
 
 def _plan(wish: str) -> Go:

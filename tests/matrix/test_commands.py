@@ -93,13 +93,9 @@ def test_a_command_acts_only_for_who_may(
     """
     words, own = FOR_PEOPLE[command]
     document = tmp_path / "thread.json"
-    call_command(
-        "export_thread",
-        world.states["completed"]["thread_id"],
-        "--output",
-        str(document),
-        stderr=StringIO(),
-    )
+    if "{document}" in words:
+        thread = world.states["completed"]["thread_id"]
+        call_command("export_thread", thread, "--output", str(document), stderr=StringIO())
     before = digest()
     for state in ("paused", "completed", "erased") if own else ("paused",):
         filled = [word.format(who=who, document=document, **world.states[state]) for word in words]

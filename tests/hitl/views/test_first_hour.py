@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hitl.rendering import markdown
+from tests.programs.begun import Begun
 
 ROOT = Path(__file__).parents[3]
 PAGES = [
@@ -31,14 +30,7 @@ def manage(*words, **environment):
         for name, value in os.environ.items()
         if name not in {"DATABASE_URL", "REDIS_URL", "WAYSTATION_DATA"}
     }
-    return subprocess.run(
-        [sys.executable, "manage.py", *words],
-        cwd=ROOT,
-        env={**kept, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return Begun("manage.py", *words, environment={**kept, **environment}).ended()
 
 
 @pytest.mark.one_database

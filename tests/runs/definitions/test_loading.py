@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from io import StringIO
@@ -19,6 +18,7 @@ from runs import defaults
 from runs.definitions import loading
 from runs.workflows import registry
 from tests.databases import copies
+from tests.programs.begun import Begun
 from tests.servers.stack import Stack, until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -239,14 +239,8 @@ def test_a_new_workflow_begins_with_a_test_that_passes(tmp_path):
         "refund_desk.py",
         "test_refund_desk.py",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder))
+    done = Begun(*words, environment={**os.environ}).ended()
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 

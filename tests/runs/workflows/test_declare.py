@@ -37,6 +37,8 @@ from runs.workflows.declare import Reducer
 from runs.workflows.schemas import SchemaRefused, validate_resume_payload
 
 ROOT = Path(__file__).resolve().parents[3]
+CACHE = ROOT / "tests/.artifacts/mypy"
+"""Not that of `make check`, whose options are others: what either finds there it reads anew."""
 
 
 class Reason(enum.Enum):
@@ -354,7 +356,7 @@ def test_an_authors_mypy_sees_types_and_mistakes(tmp_path):
     (tmp_path / "author.py").write_text(AUTHOR)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(tmp_path / "author.py"),
-         "--cache-dir", str(ROOT / ".mypy_cache"), "--follow-imports=silent"],
+         "--cache-dir", str(CACHE), "--follow-imports=silent"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     told = [line.partition(": ")[2] for line in done.stdout.splitlines()[:-1]]
