@@ -30,10 +30,8 @@ BY_RIGHTS = {"staff-without-rights", "staff-who-look"}
 """Strangers to every thread whose rights are some of those that `staff-with-all-rights` holds, and
 a right opens and never closes: where none is asked, that one tries.
 """
-TURNS = {"member": 0, "stranger": 1, "staff-with-all-rights": 3, "strangers-token": 5}
-"""Who try another state for each address;"""
-WAITING = {"member", "stranger"}
-"""and these the one that waits for an answer as well."""
+TURNS = {"member": 0, "staff-with-all-rights": 3, "strangers-token": 5}
+"""Who try another state for each address; a member the one that waits for an answer as well."""
 STRANGE = {"anonymous", "superuser"}
 """Who see nothing, and all: they try what no address serves, too."""
 PAGED = {"write-token"}
@@ -146,13 +144,12 @@ def states_of(path: str, address: Address, role: Role, method: str) -> list[str]
 
     One is enough where no door looks at it: of an address that speaks of nothing, for who is not
     known or sees as much as others do, and of HEAD, which is GET without its words. A stranger
-    and an owner read in every state. An owner acts in half of them on each of two databases; of a
-    stranger the door asks before it acts what it asks before it shows.
+    tries every state. So does an owner who reads; who acts, half of them on each of two databases.
     """
     if not speaks_of_something(path) or method == "HEAD":
         return ["paused"]
     names, number = list(STATES), crc32(path.encode())
-    if role.name in {"stranger", "owner"} and method in SAFE:
+    if role.name == "stranger" or (role.name == "owner" and method in SAFE):
         return names
     if role.name == "owner":
         half = connection.vendor == "postgresql"
@@ -162,7 +159,7 @@ def states_of(path: str, address: Address, role: Role, method: str) -> list[str]
     if role.name not in TURNS or address.also:  # a right alone has to say why
         return ["paused"]
     turn = names[(number + TURNS[role.name]) % len(names)]
-    return list(dict.fromkeys(["paused", turn])) if role.name in WAITING else [turn]
+    return [turn] if TURNS[role.name] else list(dict.fromkeys(["paused", turn]))
 
 
 def steps(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:
