@@ -144,13 +144,16 @@ def start(
     umask: int,
     of_product: bool = False,
     begins_more: bool = False,
+    root: Path = ROOT,
 ) -> Process:
     """Begin `python <arguments>` in the repository's folder, in a session of its own; what it
     prints goes to these files. `of_product`: it is Django with the product's settings or more.
-    `begins_more`: what it starts by this function is forked from the same process as it.
+    `begins_more`: what it starts by this function is forked from the same process as it. `root`:
+    where another version of the product is, instead.
     """
+    assert root == ROOT or not of_product
     ending, told = os.pipe()
-    wish = json.dumps([[*arguments], {**environment}, umask, begins_more]).encode()
+    wish = json.dumps([[*arguments], {**environment}, umask, begins_more, str(root)]).encode()
     try:
         with open(os.devnull, "rb") as nothing, _asks:
             files = [nothing.fileno(), output, errors, told]
@@ -234,14 +237,14 @@ def main(asked: socket.socket, loaded: str) -> list[str]:
                 continue
             wish = ready.recv(int.from_bytes(size), socket.MSG_WAITALL)
             *standard, told = files
-            arguments, environment, umask, begins_more = json.loads(wish)
+            arguments, environment, umask, begins_more, root = json.loads(wish)
             mine, its = socket.socketpair() if begins_more else (None, None)
             if (pid := os.fork()) == 0:
                 for door in filter(None, [*doors, mine]):
                     door.close()
                 for number in [told, *running, *(told for _, told in running.values())]:
                     os.close(number)
-                _begun(standard, environment, umask)
+                _begun(standard, environment, umask, root)
                 if its is not None:
                     os.environ[BEGINS_MORE] = f"{os.getpid()}:{its.detach()}:{loaded}"
                 if begin_anew is not None:
@@ -256,8 +259,13 @@ def main(asked: socket.socket, loaded: str) -> list[str]:
             ready.sendall(pid.to_bytes(8))
 
 
-def _begun(files: list[int], environment: dict[str, str], umask: int) -> None:
+def _begun(files: list[int], environment: dict[str, str], umask: int, root: str) -> None:
     os.setsid()
+    if root != str(ROOT):
+        os.chdir(root)
+        sys.path[0] = root
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            del sys.modules[name]
     os.umask(umask)
     for number, file in enumerate(files):
         os.dup2(file, number)

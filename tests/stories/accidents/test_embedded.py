@@ -30,8 +30,8 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """As a newcomer has it: without the libraries of vendors and forges, and without a database; in
-    a folder that an earlier version left.
+    """As a newcomer has it, without the libraries of vendors and forges; in a folder that an
+    earlier version left.
     """
     stack = Stack(tmp_path_factory.mktemp("alone"), {})
     del stack.environment["WAYSTATION_LEASE_SECONDS"]
@@ -45,9 +45,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     left.write_text("a link")
     for path in (data, left.parent):  # as an earlier version left them
         path.chmod(0o755)
-    left.chmod(0o644)
-    # it makes its tables: nine seconds of a processor, and other tests want it as well
-    stack.standalone("--demo", patience=240)
+    copies.sqlite(data)  # tests/project/test_installing.py has it make its tables
+    for path in (left, data / "waystation.sqlite3"):
+        path.chmod(0o644)
+    stack.standalone("--demo")
     yield stack
     stack.stop()
 
