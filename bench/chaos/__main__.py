@@ -162,6 +162,9 @@ def read(arguments: list[str]) -> argparse.Namespace:
         help="how many race for each answer (20; 8 with --minutes and --times)",
     )
     parser.add_argument(
+        "--racers", type=int, default=0, help="how many of them race for the same answer (all)"
+    )
+    parser.add_argument(
         "--workers", type=int, default=2, help="Celery workers, two processes each (2)"
     )
     parser.add_argument(
@@ -197,6 +200,7 @@ def read(arguments: list[str]) -> argparse.Namespace:
         60 * options.minutes + 60 * options.times * 6 + DRAIN if bounded else 5400
     )
     options.clients = options.clients or (8 if bounded else 20)
+    options.racers = options.racers or options.clients
     if options.faults is None and options.hosts:
         options.faults = list(among_hosts.ALL)
     if not options.hosts and any(known()[name].only_hosts for name in options.faults or []):

@@ -42,8 +42,8 @@ class Asked:
 
 class Asker(threading.Thread):
     """Asks until there are `runs` orders, or until `minutes` are over or each fault was made
-    `times` times: then for no more while `live` are under way, and, unless there is hurry, `pace`
-    seconds after the one before at the earliest.
+    `times` times: then for no more while `live` are under way, and, unless the world is eager or
+    there is hurry, `pace` seconds after the one before at the earliest.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Asker(threading.Thread):
         asked_at = time.monotonic()
         while time.monotonic() < self.ends and not self.world.ended.is_set():
             if self.world.hurry or (
-                time.monotonic() - asked_at >= self.pace
+                (self.world.eager or time.monotonic() - asked_at >= self.pace)
                 and patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live
             ):
                 return True

@@ -10,8 +10,7 @@ import json
 import queue
 import random
 import re
-import subprocess
-import sys
+import socket
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -22,7 +21,7 @@ from urllib.parse import urlencode
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.sync.client import connect
 
-from tests.servers.stack import ROOT, Stack
+from tests.servers.stack import Stack
 
 PASSWORD = "a long password of the chaos run"
 WEIGHTS = {"approve": 80, "revise": 16, "cancel": 4}
@@ -196,39 +195,32 @@ class SocketClient(Client):
         return {201: "taken", 409: "refused"}.get(status, str(status))
 
 
+BEGINS = 60
+"""Seconds in which a shell is there."""
+
+
 class ShellClient(Client):
     door = "command"
 
     def open(self) -> None:
-        arguments = [sys.executable, "-m", "bench.chaos.shell"]
-        with (self.stack.folder / "shell.log").open("ab") as log:
-            self.shell = subprocess.Popen(
-                arguments,
-                cwd=ROOT,
-                env=self.stack.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+        place = self.stack.folder / f"{self.name}.shell"
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(place))
+            door.listen()
+            self.shell = self.stack.start("shell", "-m", "bench.chaos.shell", str(place))
+            door.settimeout(BEGINS)
+            with door.accept()[0] as shell:
+                shell.settimeout(None)
+                self.lines = shell.makefile("rw")
 
     def give(self, question: Question, action: str) -> str:
-        assert self.shell.stdin
-        assert self.shell.stdout
-        print(
-            self.user,
-            action,
-            question.order,
-            question.pause,
-            question.revision,
-            file=self.shell.stdin,
-            flush=True,
-        )
-        return (self.shell.stdout.readline().split() or ["the shell ended"])[0]
+        words = [self.user, action, question.order, question.pause, question.revision]
+        print(*words, file=self.lines, flush=True)
+        return (self.lines.readline().split() or ["the shell ended"])[0]
 
     def close(self) -> None:
-        self.shell.kill()
-        self.shell.communicate()
+        self.stack.kill(self.shell)
+        self.lines.close()
 
 
 DOORS: tuple[type[Client], ...] = (

@@ -27,13 +27,18 @@ _A_NETWORK = 0x40000000
 
 
 class Scattered(Stack):
-    """A stack whose processes are in the networks of which `under` speaks. They go there by
-    themselves, so that they begin where the libraries are loaded.
+    """A stack whose processes are in the networks of which `under` speaks, or in this process's.
+    They go there by themselves, so that they begin where the product is loaded.
     """
+
+    own_network: Path | None = None
+    """This process's, once it has left the machine's."""
 
     def start(self, name: str, *arguments: str) -> Server:
         if under := self.under.pop(name, None):
             arguments = ("-m", __name__, under[-1], *arguments)
+        elif self.own_network is not None:
+            arguments = ("-m", __name__, str(self.own_network), *arguments)
         return super().start(name, *arguments)
 
 

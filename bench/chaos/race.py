@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any
 
 from django.contrib.auth.models import Group, User
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -23,8 +24,10 @@ from bench.chaos.clients import DOORS, PASSWORD, Answer, Client, Question
 from bench.chaos.faults import Fault
 from bench.chaos.maker import Maker, known
 from bench.chaos.world import ASK, KINDS, World, patiently
+from checkpoints import ids
 from hitl.models import ApiToken
-from runs.models import Pause, Run
+from runs.models import Pause, Run, WorkOrder
+from runs.models.pauses import PauseQuerySet
 from runs.states import PauseStatus
 
 DRAIN = 300.0
@@ -133,15 +136,24 @@ class Race:
         client.start()
         return client
 
-    def open_questions(self) -> list[Pause]:
+    def opened(self) -> PauseQuerySet:
+        """What is asked of the clients."""
+        return Pause.objects.open()
+
+    def open_questions(self) -> list[Question]:
         """Those that are about to expire, as late as the clients and the sweep can meet; then the
         oldest of those that never do.
         """
-        opened = Pause.objects.open().select_related("run__work_order").order_by("id")
         late = timezone.now() + dt.timedelta(seconds=self.dice.uniform(0, EARLY))
+        found = (
+            self.opened()
+            .filter(Q(deadline_at=None) | Q(deadline_at__lte=late))
+            .order_by(F("deadline_at").asc(nulls_last=True), "id")
+            .values_list("pk", "run__work_order", "revision")[:200]
+        )
         return [
-            *opened.filter(deadline_at__lte=late),
-            *opened.filter(deadline_at__isnull=True)[:200],
+            Question(ids.show(Pause.PREFIX, pause), ids.show(WorkOrder.PREFIX, order), revision)
+            for pause, order, revision in found
         ]
 
     def race(self, clients: list[Client], asker: Asker, faults: Maker, *, deadline: float) -> None:
@@ -159,15 +171,14 @@ class Race:
             if busy < 10 * len(clients):
                 questions = patiently(self.open_questions)
                 now = time.monotonic()
-                for pause in [
-                    pause for pause in questions if handed.get(pause.shown_id, 0) < now - REDISPATCH
-                ][:10]:
-                    handed[pause.shown_id] = now
-                    assert pause.run.work_order is not None
-                    question = Question(
-                        pause.shown_id, pause.run.work_order.shown_id, pause.revision
-                    )
-                    for client in clients:
+                new = [
+                    question
+                    for question in questions
+                    if handed.get(question.pause, 0) < now - REDISPATCH
+                ]
+                for question in new[:10]:
+                    handed[question.pause] = now
+                    for client in self.dice.sample(clients, self.options.racers):
                         client.inbox.put(question)
                 if (
                     not questions

@@ -115,6 +115,10 @@ _guard = threading.Lock()
 
 def wished(context: Context, outcome: str) -> Wish | None:
     """Take a wish that this step can fulfil."""
+    global _armed
+    if _armed is not None:  # of the step before: another process recorded what it answered
+        _say(_armed, struck=False)
+        _armed = None
     folder = Path(os.environ["CHAOS_LEDGERS"])
     if not (folder / WISHES).exists():
         return None

@@ -154,6 +154,8 @@ class World:
         """Of somebody who may read what was asked for."""
         self.hurry = False
         """Orders are wanted, however many are under way."""
+        self.eager = False
+        """The next order is wanted as soon as there may be one more under way."""
         self.answers = Counter[int]()
         """To those who asked for orders, by status."""
         self.names = [f"w{number}" for number in range(workers)]

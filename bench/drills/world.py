@@ -25,7 +25,8 @@ from bench.chaos.race import Race
 from bench.chaos.wire import Wire
 from bench.chaos.world import World, patiently
 from checkpoints.database import clock
-from runs.models import Pause, Run
+from runs.models import Run
+from runs.models.pauses import PauseQuerySet
 from tests.servers.private import PostgreSQL, Redis, Server, free_port
 from tests.servers.stack import Stack
 
@@ -138,7 +139,7 @@ class Steady(Asker):
     """Clients that order at a steady pace, whatever is under way."""
 
     def __init__(self, world: Product) -> None:
-        super().__init__(world, runs=0, minutes=0, times=1, live=0)
+        super().__init__(world, runs=0, minutes=0, times=1, live=0, pace=PACE)
         self.product = world
         self.asked = world.asked
 
@@ -169,7 +170,15 @@ class Drive(Race):
 
     def __init__(self, world: Product, name: str, drill: Fault) -> None:
         options = argparse.Namespace(
-            **{"pauses": 1, "seed": 7, "clients": CLIENTS, "every": 8.0, "times": 1, "minutes": 0},
+            **{
+                "pauses": 1,
+                "seed": 7,
+                "clients": CLIENTS,
+                "racers": CLIENTS,
+                "every": 8.0,
+                "times": 1,
+                "minutes": 0,
+            },
             timeout=LIMIT,
             lease=world.lease,
         )
@@ -184,12 +193,8 @@ class Drive(Race):
         self.heard = heard
         return super().client(number, tokens, heard)
 
-    def open_questions(self) -> list[Pause]:
-        return [
-            pause
-            for pause in super().open_questions()
-            if pause.run.work_order is None or pause.run.work_order.title not in self.product.apart
-        ]
+    def opened(self) -> PauseQuerySet:
+        return super().opened().exclude(run__work_order__title__in=self.product.apart)
 
     def summary(self) -> dict[str, Any]:
         world = self.product

@@ -20,7 +20,11 @@ class Begun:
     """
 
     def __init__(
-        self, *arguments: str, environment: dict[str, str], of_product: bool = True
+        self,
+        *arguments: str,
+        environment: dict[str, str],
+        of_product: bool = True,
+        begins_more: bool = False,
     ) -> None:
         self._files = [TemporaryFile() for _ in range(2)]  # noqa: SIM115  # closed as it ends
         output, errors = (file.fileno() for file in self._files)
@@ -33,6 +37,7 @@ class Begun:
             errors=errors,
             umask=UMASK,
             of_product=of_product,
+            begins_more=begins_more,
         )
         self.pid = self.process.pid
 

@@ -124,6 +124,42 @@ def test_a_program_of_the_product_is_set_up_as_from_a_cold_start(tmp_path, told)
     assert len((tmp_path / "cold").read_text().splitlines()) > 400
 
 
+BEGINS_ANOTHER = """
+import os, sys
+from tests.programs import warm
+told = ["-c", "import os; print(os.getppid())"]
+files = {"output": 1, "errors": 2, "umask": 0o22}
+process = warm.start(told, environment={**os.environ}, **files)
+print(os.getppid(), process.wait(60), flush=True)
+"""
+
+
+def test_one_that_may_begin_others_does_so_where_it_began_itself():
+    begun = Begun(
+        "-c", BEGINS_ANOTHER, environment={**os.environ}, of_product=False, begins_more=True
+    ).ended()
+    assert begun.returncode == 0, begun.stderr
+    child, own, code = begun.stdout.split()
+    assert (child, code) == (own, "0")
+
+
+def test_of_another_version_nothing_is_read_here(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
+    (tmp_path / "tests" / "which.py").write_text("import os; print(__file__, os.getcwd())")
+    with open(tmp_path / "out", "wb") as output:
+        process = warm.start(
+            ["-m", "tests.which"],
+            environment=GIVEN,
+            output=output.fileno(),
+            errors=2,
+            umask=0o22,
+            root=tmp_path,
+        )
+    assert process.wait(60) == 0
+    assert (tmp_path / "out").read_text() == f"{tmp_path}/tests/which.py {tmp_path}\n"
+
+
 def test_it_is_killed_and_waited_for_as_a_child(tmp_path):
     (tmp_path / "program.py").write_text("import time; time.sleep(600)")
     process = begin(tmp_path / "program.py", into=tmp_path / "out")

@@ -96,6 +96,10 @@ READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_", "PYTHON")
 READ_AGAIN = "PYTHONWARNINGS"
 """of these the one that a program is told in time when it begins warm, too."""
 OWN = {"PYTHONUNBUFFERED": "1"}
+BEGINS_MORE = "TESTS_WARM"
+"""Tells a program that may begin others where they wait: its own number, a file's, what is loaded.
+A process of which it is not the number got the variable with its environment, and no more.
+"""
 ENDED = struct.Struct("i")
 """How a process ended, as `os.waitpid` gives it."""
 _asks = threading.Lock()
@@ -139,12 +143,17 @@ def start(
     errors: int,
     umask: int,
     of_product: bool = False,
+    begins_more: bool = False,
+    root: Path = ROOT,
 ) -> Process:
     """Begin `python <arguments>` in the repository's folder, in a session of its own; what it
     prints goes to these files. `of_product`: it is Django with the product's settings or more.
+    `begins_more`: what it starts by this function is forked from the same process as it. `root`:
+    where another version of the product is, instead.
     """
+    assert root == ROOT or not of_product
     ending, told = os.pipe()
-    wish = json.dumps([[*arguments], {**environment}, umask]).encode()
+    wish = json.dumps([[*arguments], {**environment}, umask, begins_more, str(root)]).encode()
     try:
         with open(os.devnull, "rb") as nothing, _asks:
             files = [nothing.fileno(), output, errors, told]
@@ -172,7 +181,10 @@ def _read_first(environment: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _waiting(loaded: str) -> socket.socket:
-    """To the process that waits for programs to begin; it ends with this one."""
+    """To the process that waits for programs to begin; it ends with the one that started it."""
+    given = os.environ.get(BEGINS_MORE, "").split(":")
+    if given[:1] == [str(os.getpid())] and given[2] == loaded:
+        return socket.socket(fileno=int(given[1]))
     mine, its = socket.socketpair()
     with its:
         process = subprocess.Popen(
@@ -204,38 +216,56 @@ def main(asked: socket.socket, loaded: str) -> list[str]:
         begin_anew = partial(product.begin_anew, *product.read())
     gc.freeze()  # what is loaded stays, and is not copied by looking for garbage
     running: dict[int, tuple[int, int]] = {}
+    doors = [asked]
+    waited_for: list[socket.socket | int]
     while True:
-        for ready in select.select([asked.fileno(), *running], [], [])[0]:
-            if ready in running:
+        waited_for = [*doors, *running]
+        for ready in select.select(waited_for, [], [])[0]:
+            if isinstance(ready, int):
                 pid, told = running.pop(ready)
                 os.close(ready)
                 with suppress(BrokenPipeError):  # nobody asks any more
                     os.write(told, ENDED.pack(os.waitpid(pid, 0)[1]))
                 os.close(told)
                 continue
-            size, files, _, _ = socket.recv_fds(asked, 8, 4)
+            size, files, _, _ = socket.recv_fds(ready, 8, 4)
             if not size:
-                raise SystemExit
-            wish = asked.recv(int.from_bytes(size), socket.MSG_WAITALL)
+                doors.remove(ready)
+                ready.close()
+                if ready is asked:
+                    raise SystemExit
+                continue
+            wish = ready.recv(int.from_bytes(size), socket.MSG_WAITALL)
             *standard, told = files
+            arguments, environment, umask, begins_more, root = json.loads(wish)
+            mine, its = socket.socketpair() if begins_more else (None, None)
             if (pid := os.fork()) == 0:
-                asked.close()
+                for door in filter(None, [*doors, mine]):
+                    door.close()
                 for number in [told, *running, *(told for _, told in running.values())]:
                     os.close(number)
-                arguments: list[str]
-                arguments, environment, umask = json.loads(wish)
-                _begun(standard, environment, umask)
+                _begun(standard, environment, umask, root)
+                if its is not None:
+                    os.environ[BEGINS_MORE] = f"{os.getpid()}:{its.detach()}:{loaded}"
                 if begin_anew is not None:
                     begin_anew([sys.executable, *arguments], environment)
-                return arguments
+                return list(arguments)
+            if mine is not None and its is not None:
+                its.close()
+                doors.append(mine)
             for number in standard:
                 os.close(number)
             running[os.pidfd_open(pid)] = pid, told
-            asked.sendall(pid.to_bytes(8))
+            ready.sendall(pid.to_bytes(8))
 
 
-def _begun(files: list[int], environment: dict[str, str], umask: int) -> None:
+def _begun(files: list[int], environment: dict[str, str], umask: int, root: str) -> None:
     os.setsid()
+    if root != str(ROOT):
+        os.chdir(root)
+        sys.path[0] = root
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            del sys.modules[name]
     os.umask(umask)
     for number, file in enumerate(files):
         os.dup2(file, number)

@@ -133,14 +133,15 @@ class Stack:
         errors: IO[bytes],
         under: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        if self.root == ROOT and not under and warm.may_be(environment):
+        if not under and warm.may_be(environment):
             return warm.start(
                 arguments,
                 environment=environment,
                 output=output.fileno(),
                 errors=errors.fileno(),
                 umask=UMASK,
-                of_product=True,
+                of_product=self.root == ROOT,
+                root=self.root,
             )
         return subprocess.Popen(
             [*under, sys.executable, *arguments],

@@ -66,7 +66,9 @@ class Sessions(Fault):
         with world.outage():
             for name in wishes:
                 (world.folder / sabotage.WISHES / name).touch()
+            world.eager = True  # each step fulfils one
             touched = self._struck(world, wishes, world.folder / sabotage.STRUCK)
+            world.eager = False
             for name in wishes:
                 (world.folder / sabotage.WISHES / name).unlink(missing_ok=True)
         world.await_recovery("sessions", touched, since=time.monotonic())

@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from bench.chaos.namespaces import Namespace, ip
+from bench.chaos.namespaces import Namespace, Scattered, ip
 from bench.chaos.wire import Weather
 
 _NEW_NETWORK = 0x40000000
@@ -34,6 +34,7 @@ def leave() -> None:
     """
     if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK):
         raise OSError(ctypes.get_errno(), "no network of its own")
+    Scattered.own_network = Path(f"/proc/{os.getpid()}/ns/net")
     ip("link", "set", "lo", "up")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 

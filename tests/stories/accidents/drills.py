@@ -1,4 +1,4 @@
-"""A drill of `bench`, run as `make` runs it, from where the libraries are loaded."""
+"""A drill of `bench`, run as `make` runs it; it and all that it starts begin warm."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ from tests.programs.begun import Begun
 def drill(module: str, *arguments: str, **told: str) -> CompletedProcess[str]:
     """What `python -m module` ended with, and what it said; `told` by its environment."""
     environment = {**os.environ, **told}
-    return Begun("-m", module, *arguments, environment=environment, of_product=False).ended()
+    return Begun("-m", module, *arguments, environment=environment, begins_more=True).ended()

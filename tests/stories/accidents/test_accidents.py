@@ -58,7 +58,7 @@ def order_at_execute(own: Stack, token: str, **scope: str) -> str:
 def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_doubled(own, worker):
     """P3, P4, S2-5, F13: kill -9 after the first commits; another worker finishes."""
     token = TOKENS["ana"]
-    order = order_at_execute(own, token)
+    order = order_at_execute(own, token, rules="F401, I001, UP007")
     own.wait_for_log(order, token, "Fix ")
     own.kill(worker)
     assert own.order(order, token)["status"] == "running"

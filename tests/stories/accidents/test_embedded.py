@@ -30,8 +30,8 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """As a newcomer has it: without the libraries of vendors and forges, and without a database; in
-    a folder that an earlier version left.
+    """As a newcomer has it, without the libraries of vendors and forges; in a folder that an
+    earlier version left.
     """
     stack = Stack(tmp_path_factory.mktemp("alone"), {})
     del stack.environment["WAYSTATION_LEASE_SECONDS"]
@@ -45,9 +45,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     left.write_text("a link")
     for path in (data, left.parent):  # as an earlier version left them
         path.chmod(0o755)
-    left.chmod(0o644)
-    # it makes its tables: nine seconds of a processor, and other tests want it as well
-    stack.standalone("--demo", patience=240)
+    copies.sqlite(data)  # tests/project/test_installing.py has it make its tables
+    for path in (left, data / "waystation.sqlite3"):
+        path.chmod(0o644)
+    stack.standalone("--demo")
     yield stack
     stack.stop()
 
@@ -193,6 +194,19 @@ class Demo:
         text = NOTES.replace("WORDS", words).replace("REVIEW", review)
         (self.stack.folder / "flows" / "notes.py").write_text(text)
 
+    def order(self) -> str:
+        """One of the author's."""
+        body = {"template": "notes", "title": "Notes"}
+        status, made = self.stack.call("POST", "/api/v1/work-orders", body, token=self.token)
+        assert status == 201, made
+        return str(made["id"])
+
+    def asking(self) -> tuple[str, str]:
+        """One that asks, and what it says."""
+        order = self.order()
+        asked = self.stack.paused(order, self.token, "awaiting_plan_approval")
+        return order, str(asked["pause_content"])
+
     def log(self) -> str:
         return (self.stack.folder / "standalone.log").read_text()
 
@@ -230,21 +244,20 @@ def test_a_server_that_falls_is_begun_again_and_no_page_is_refused(demo):
     assert ready.call("GET", "/langgraph/ok") == (200, {"ok": True})
     brought = {"X-Forwarded-For": "192.0.2.7"}
     assert ready.call("GET", "/langgraph/ok", headers=brought)[0] == 404
-    order = printed(ready)[1]
-    ready.paused(order, token, "awaiting_plan_approval")
+    first, second = demo.asking()[0], demo.asking()[0]
     os.kill(server := only_child_of(supervisor), signal.SIGKILL)
     # what it had accepted dies with it; who comes from now on waits for the next one
     until(lambda: is_gone(server), what="its end", every=0.005)
     assert ready.call("GET", "/login")[0] == 200
-    ready.answer(order, token, "approve")
-    ready.paused(order, token, "awaiting_implementation_review")
+    ready.answer(first, token, "approve")
+    ready.ended(first, token)
 
     server, before = only_child_of(supervisor), server
     assert server != before
     os.kill(bodies := only_child_of(server), signal.SIGKILL)
-    ready.answer(order, token, "skip_review")
+    ready.answer(second, token, "approve")
     until(lambda: is_gone(server), what="the end of a server without bodies")
-    ready.ended(order, token)
+    ready.ended(second, token)
     assert only_child_of(supervisor) not in {server, before}
     said = demo.log()
     assert "The server ended (signal 9). It is begun again" in said
@@ -258,16 +271,9 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
     ready, token, supervisor = demo.stack, demo.token, demo.supervisor
     folder, log = ready.folder / "flows", demo.log
 
-    def content_of_a_new_order() -> str:
-        body = {"template": "notes", "title": "Notes"}
-        order = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
-        return str(ready.paused(order, token, "awaiting_plan_approval")["pause_content"])
-
-    body = {"template": "notes", "title": "Notes"}
-    before = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
-    ready.paused(before, token, "awaiting_plan_approval")
+    before, _ = demo.asking()
     (folder / "slow").touch()
-    at_work = ready.call("POST", "/api/v1/work-orders", body, token=token)[1]["id"]
+    at_work = demo.order()
     until((folder / "began").exists, what="a step at work")
     (folder / "slow").unlink()
 
@@ -290,14 +296,14 @@ def test_a_saved_workflow_is_loaded_beside_the_one_that_serves_and_nobody_is_ref
         until(lambda: log().count("Reloaded") == loaded + 1, what="the new file", every=0.02)
         assert processor_seconds(children_of(supervisor)[-1]) < 2, "what a saver waits for, alone"
         until(lambda: is_gone(server), what="the end of the server before")
-        assert content_of_a_new_order() == "second words"
+        assert demo.asking()[1] == "second words"
         assert "Made group    counsel" in log()
         server = only_child_of(supervisor)
         (folder / "notes.py").write_text("def broken(:\n")
         until(lambda: "Not reloaded" in log(), what="a word about the broken file")
         assert "notes.py, line 1: SyntaxError" in log()
         assert not is_gone(server)
-        assert content_of_a_new_order() == "second words"
+        assert demo.asking()[1] == "second words"
     finally:
         over.set()
         visitor.join()

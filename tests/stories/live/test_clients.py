@@ -25,9 +25,9 @@ from tests.servers.stack import Stack
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def document(stack: Stack, tmp_path: Path) -> Path:
-    path = tmp_path / "openapi.yaml"
+@pytest.fixture(scope="module")
+def document(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("document") / "openapi.yaml"
     with urllib.request.urlopen(f"{stack.url}/api/schema/") as response:
         path.write_bytes(response.read())
     return path

@@ -26,7 +26,7 @@ WANTED = {
     "misdeeds": 1,
 }
 SMALL = (
-    "--times 1 --seed 11 --every 0.5 --lease 9 --live 6 --pace 3 --clients 4 --pauses 2 "
+    "--times 1 --seed 11 --every 0.5 --lease 9 --live 6 --pace 4 --clients 4 --racers 2 --pauses 2 "
     "--timeout 600"
 )
 
