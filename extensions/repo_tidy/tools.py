@@ -326,7 +326,6 @@ def fix_rule(ruff: Ruff, code: str, files: Sequence[str]) -> tuple[list[str], li
     else changed.
     """
     workspace = ruff.context.workspace
-    parsed = {path for path in files if _parses(workspace, path)}
     ruff.fix(code, files)
     changed = changed_paths(workspace)
     if outside := sorted(set(changed) - set(files)):
@@ -337,7 +336,7 @@ def fix_rule(ruff: Ruff, code: str, files: Sequence[str]) -> tuple[list[str], li
             " Everything of this rule was put back.",
             code="outside_plan",
         )
-    broken = [path for path in changed if path in parsed and not _parses(workspace, path)]
+    broken = broken_since(workspace, "HEAD", changed)
     for batch in batches(broken):
         workspace.git("checkout", "-q", "HEAD", "--", *batch)
     return [path for path in changed if path not in broken], broken

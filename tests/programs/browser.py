@@ -20,6 +20,8 @@ NO_FEATURES = [
     "HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding",
     "ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints",
     "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch",
+    # a frame of its own for each page that is gone to, and a process kept ready for another site
+    "RenderDocument", "SpareRendererForSitePerProcess",
     # pages of the browser's own that it makes for the address bar of each window, which nobody
     # sees: half of what a window costs
     "WebUIOmniboxPopup", "WebUIOmniboxFullPopup", "WebUIOmniboxAimPopup", "PreloadTopChromeWebUI",

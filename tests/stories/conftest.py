@@ -151,9 +151,14 @@ def opened() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def chromium(opened: Browser) -> Iterator[Browser]:
-    """One for all files; between those that use it, others ask the database."""
+    """One for all files; between those that use it, others ask the database.
+
+    No page is left when a file ends: one that moves is drawn sixty times a second.
+    """
     with browser.marked(opened._loop):
         yield opened
+        for context in opened.contexts:
+            context.close()
 
 
 @pytest.fixture(scope="session")

@@ -80,8 +80,11 @@ def test_no_log_holds_the_token_of_a_link(alone):
     alone.standalone()
 
 
-def admin(chromium: Browser, stack: SlowStack) -> tuple[Page, list[str]]:
-    page = chromium.new_context(base_url=stack.url).new_page()
+@pytest.fixture
+def admin(chromium: Browser, alone: SlowStack) -> Iterator[tuple[Page, list[str]]]:
+    """An operator's page, and what its console complains of."""
+    context = chromium.new_context(base_url=alone.url)
+    page = context.new_page()
     said: list[str] = []
     page.on(
         "console", lambda message: said.append(message.text) if message.type == "error" else None
@@ -92,12 +95,13 @@ def admin(chromium: Browser, stack: SlowStack) -> tuple[Page, list[str]]:
     page.locator("[name=password]").fill(PASSWORD)
     page.locator("[name=password]").press("Enter")
     page.wait_for_url("**/admin/")
-    return page, said
+    yield page, said
+    context.close()
 
 
-def test_the_admin_works_under_a_policy_of_its_own(alone, chromium: Browser):
+def test_the_admin_works_under_a_policy_of_its_own(admin):
     """It had none: a script in what somebody wrote would have run there, as an operator."""
-    page, said = admin(chromium, alone)
+    page, said = admin
     policy = page.request.get("/admin/").headers["content-security-policy"]
     assert "script-src 'self' 'unsafe-eval'" in policy
     assert "frame-ancestors 'none'" in policy
@@ -113,8 +117,8 @@ def test_the_admin_works_under_a_policy_of_its_own(alone, chromium: Browser):
     assert said == []
 
 
-def test_what_is_shown_only_once_is_copied_by_its_button(alone, chromium: Browser):
-    page, said = admin(chromium, alone)
+def test_what_is_shown_only_once_is_copied_by_its_button(admin):
+    page, said = admin
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/tokens/connect")
     page.get_by_label("Name").fill("release-bot")

@@ -35,11 +35,31 @@ def make_order(page: Page, repository: object, rules: str = "I, UP") -> str:
     return page.url.rstrip("/").rpartition("/")[2]
 
 
+def looks_of(page: Page) -> list[str]:
+    """What the page fetches to show itself anew, from now on."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url) if "live" in request.url else None)
+    return found
+
+
+def both_ask(asked: dict[Page, list[str]], question: str) -> None:
+    """Every device shows the question, and fetched little for it."""
+    for device, urls in asked.items():
+        expect(card(device, question)).to_be_visible(timeout=60_000)
+        assert len(urls) <= 4, urls
+
+
 def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):
-    """S4-1, S4-36, S4-37, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
+    """S4-1, S4-36, S4-37, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself.
+
+    P7, P9: what happens is written once for all who watch, so they fetch but what is their own, a
+    question.
+    """
     page = open_page("ana", NEW)
     order = make_order(page, stack.folder / "celery")
-    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    phone = open_page("ben", f"/work-orders/{order}/", **PHONE)
+    asked = {device: looks_of(device) for device in (page, phone)}
+    both_ask(asked, "Waiting for Plan Approval")
     expect(page.locator(".live")).to_contain_text("Live")
     expect(page.locator(".pause")).to_contain_text("just now")
     shot(page, "plan-desktop")
@@ -52,8 +72,12 @@ def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, o
         "Your feedback was applied", timeout=60_000
     )
     shot(page, "plan-revision-2-desktop")
+    for urls in asked.values():
+        urls.clear()
     page.get_by_role("button", name="Approve", exact=False).first.click()
-    expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
+    expect(phone.locator("[data-answered]")).to_contain_text("Ana approved at")
+    both_ask(asked, "Waiting for Implementation Review")
+    phone.context.close()
     shot(page, "implementation-desktop")
     assert page.evaluate(WHOLE_WORDS), "the progress above the card broke “Implementation” in two"
     page.locator("[data-approve]").click()
@@ -119,32 +143,6 @@ def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
     expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase")
 
 
-def looks_of(page: Page) -> list[str]:
-    """What the page fetches to show itself anew, from now on."""
-    found: list[str] = []
-    page.on("request", lambda request: found.append(request.url) if "live" in request.url else None)
-    return found
-
-
-def test_who_watches_an_order_at_work_is_brought_what_happens(stack, open_page):
-    """P7, P9: written once for all who watch; they fetch what is their own, a question."""
-    page = open_page("ana", NEW)
-    order = make_order(page, stack.folder / "celery")
-    phone = open_page("ben", f"/work-orders/{order}/", **PHONE)
-    asked = {device: looks_of(device) for device in (page, phone)}
-    for question, answer in (
-        ("Waiting for Plan Approval", "Approve"),
-        ("Waiting for Implementation Review", ""),
-    ):
-        for device, urls in asked.items():
-            expect(card(device, question)).to_be_visible(timeout=60_000)
-            assert len(urls) <= 4, urls
-            urls.clear()
-        if answer:
-            page.get_by_role("button", name=answer, exact=False).first.click()
-            expect(phone.locator("[data-answered]")).to_contain_text("Ana approved at")
-
-
 def test_who_reads_a_question_is_brought_what_others_do_at_it_and_keeps_what_they_typed(
     stack, open_page, token
 ):
@@ -188,9 +186,11 @@ def unplug(page: Page) -> None:
     page.route(re.compile("/stream$"), lambda route: route.abort())
 
 
-def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, token):
+def test_with_the_socket_down_the_page_polls_keeps_up_and_tells_a_late_answer_the_calm_truth(
+    stack, open_page, token
+):
     """S4-7, S4-46, S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by
-    polling, most answers being 304.
+    polling, most answers being 304. F8: it still shows the question when another's answer wins.
     """
     page = open_page("ana", NEW, cut=True)
     unplug(page)
@@ -211,23 +211,13 @@ def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, toke
     expect(page.locator("[data-presence]")).to_have_text("Ben is viewing", timeout=15_000)
     stack.answer(order, token("ben"), "approve")
     expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
+    page.route("**/events?*", lambda route: route.abort())  # the page learns of no answer
     stack.answer(order, token("ben"), "cancel")
+    page.locator("[data-approve]").click()
+    expect(page.locator("[data-problem]")).to_contain_text("Already cancelled by Ben")
+    shot(page, "late-answer-desktop")
+    page.unroute("**/events?*")
     expect(page.locator("main")).to_contain_text(
         "Cancelled by user at executing phase", timeout=30_000
     )
     assert 304 in answers
-
-
-def test_a_late_answer_gets_the_calm_truth_and_keeps_the_words(stack, open_page, token):
-    """F8: the page still shows the question when another person's answer wins."""
-    page = open_page("ana", NEW, cut=True)
-    unplug(page)
-    order = make_order(page, stack.folder / "celery", rules="I")
-    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
-    page.route("**/events?*", lambda route: route.abort())
-    stack.answer(order, token("ben"), "approve")
-    page.locator("[data-approve]").click()
-    expect(page.locator("[data-problem]")).to_contain_text("Already approved by Ben")
-    shot(page, "late-answer-desktop")
-    stack.paused(order, token("ben"), "awaiting_implementation_review")
-    stack.answer(order, token("ben"), "cancel")

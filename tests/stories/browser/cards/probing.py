@@ -42,19 +42,27 @@ PROBE = """(scope) => {
   const stroke = (name) => {
     const parts = name.split("+"), key = parts.at(-1).replace("Space", " ");
     const how = { key, bubbles: true, cancelable: true, composed: true, ctrlKey: parts.includes("Control"), shiftKey: parts.includes("Shift") };
-    for (const kind of ["keydown", "keyup"]) document.activeElement.dispatchEvent(new KeyboardEvent(kind, how));
+    return ["keydown", "keyup"].map((kind) => document.activeElement.dispatchEvent(new KeyboardEvent(kind, how))).includes(false);
   };
+  let would = null;
+  addEventListener("submit", (event) => {
+    if (!would) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (event.target.closest("[data-say]")) would.push("say"); else if (event.submitter?.name === "action") would.push(event.submitter.value);
+  }, { capture: true });
   const calm = () => document.querySelector("[aria-busy=true]") === null;
   window.probe = {
     focus, look,
-    strike(at, groups) {
-      const seen = [];
-      for (const group of groups) {
+    strike(turns) {
+      const seen = turns.map(([at, groups]) => groups.map((group) => {
         if (!focus(at)) return null;
-        for (const name of group) for (const one of name.split(" ")) stroke(one);
-        seen.push(look(at));
-      }
-      return [seen, focus(at)];
+        would = [];
+        const taken = group.flatMap((name) => name.split(" ")).filter((name) => stroke(name)), sends = would;
+        would = null;
+        return [...look(at), taken, sends];
+      }));
+      return [seen, focus(turns.at(-1)[0])];
     },
     async free() {
       for (let turn = 0; turn < 50 && !calm(); turn += 1) await new Promise((done) => setTimeout(done, 20));
@@ -72,13 +80,16 @@ PROBE = """(scope) => {
     home: HOME.includes(node.tagName) && node.tabIndex < 0 || node.matches("[data-pane], [data-row] .main-link, [data-row] [type=checkbox], .pager [rel=next]"),
   }));
 }"""
-"""Lists what can have the focus, with all that folds open, and lets it be focused by number."""
+"""Lists what can have the focus, with all that folds open, and lets it be focused by number. What is struck is made by the page
+itself: its scripts hear it as they hear a keyboard, the browser does nothing of its own, and what a form would send is noted and not
+sent.
+"""
 TABLE = """async () => {
   const { KEYS } = await import(new URL("keys.js", document.querySelector("script[src*='js/palette']").src));
   return [...new Set(KEYS.flatMap(([, , keys]) => keys.flatMap(([shown, , names]) => names ?? [shown])))];
 }"""
 """The keys of the scripts' own table."""
-SENTENCE = "@jog? hit rank, fix"
+SENTENCE = "@jog? think rax"
 """With every letter that is a key."""
 
 
@@ -141,23 +152,20 @@ class Watch:
         """
         self.held = False
         self.page.evaluate("sessionStorage.clear()")
-        if self.page.url.endswith(path):
-            with self.page.expect_navigation():
-                self.page.evaluate("(path) => location.replace(path)", path)
-        else:
-            self._come(path)
-        if opens:
-            self.page.locator(opens).click()
-            self.page.locator("[data-pane] [data-pause]").wait_for()
-        self.held = True
-
-    def _come(self, path: str) -> None:
         try:
-            self.page.goto(path)
+            if self.page.url.endswith(path):
+                with self.page.expect_navigation():
+                    self.page.evaluate("(path) => location.replace(path)", path)
+            else:
+                self.page.goto(path)
         except Error as error:  # one that a key began, and that leads nowhere, came between
             if "ERR_ABORTED" not in str(error):
                 raise
             self.page.goto(path)
+        if opens:
+            self.page.locator(opens).click()
+            self.page.locator("[data-pane] [data-pause]").wait_for()
+        self.held = True
 
     def nothing_comes(self) -> None:
         """Of all that was pressed, longer than an answer by a key waits."""
@@ -167,9 +175,13 @@ class Watch:
 
 PRESSING = ("Enter", "Space", "Control+Enter")
 """Keys that press a control, or open something, by the browser's own doing: pressed one by one, as
-a keyboard does, at what stands alike on many pages once, Ctrl+Enter at each field and answer of
-each page. All others are heard by the page's scripts alone.
+a keyboard does, at what stands alike on many pages once. There, and for all other keys, the page's
+scripts alone are asked, which hear what is struck.
 """
+
+
+Groups = list[list[str]]
+"""Keys, after each group of which it is looked what they did."""
 
 
 @dataclass
@@ -194,35 +206,61 @@ class Pressing:
         """Gives how many presses there were."""
         quiet = [key for key in keys if key not in (*PRESSING, "Control+K", "Escape")]
         pressed = 0
+        first: dict[str, tuple[int, Groups]] = {}
+        heard: list[tuple[int, Groups]] = []
         for at, thing in enumerate(things := self.come()):
-            asks = thing["takes"] or thing["decides"] or thing["says"]
-            alike = _alike(thing, self.scope, self.goes_with)
-            if alike in self.known and not asks:
-                continue
             groups = [*([[key] for key in quiet] if thing["home"] else [quiet])]
             groups += [["Escape"], ["Control+K"]]
-            pressing: tuple[str, ...] = PRESSING
+            asks = thing["takes"] or thing["decides"] or thing["says"]
+            if (name := self._name(thing)) not in self.known | first.keys():
+                first[name] = (at, groups)
+            elif asks or self._name(thing, here=True) not in self.known:
+                heard.append((at, [*groups, *([key] for key in PRESSING)]))
+        if heard:
+            seen, _ = self.watch.page.evaluate(STRIKE, heard)
+            for (at, groups), told in zip(heard, seen, strict=True):
+                pressed += self.look_at(things[at], groups, told)
+                self.known.add(self._name(things[at], here=True))
+        for name, (at, groups) in first.items():
+            thing, pressing = things[at], list(PRESSING)
             if thing["link"]:  # the browser would open it beside this page
-                groups, pressing = [*groups, ["Control+Enter"]], ("Enter", "Space")
-            if alike in self.known:
-                groups, pressing = [*groups, ["Enter"], ["Space"]], ("Control+Enter",)
+                groups, pressing = [*groups, ["Control+Enter"]], pressing[:2]
             self.watch.sent.clear()
-            told = self.watch.page.evaluate(STRIKE, [at, groups])
-            if told is None:  # the page came anew, or it is gone
+            [told], self.ready = self.watch.page.evaluate(STRIKE, [(at, groups)])
+            if None in told:  # the page came anew, or it is gone
                 assert self.come() == things, self.path
-                told = self.watch.page.evaluate(STRIKE, [at, groups])
-            seen, self.ready = told or ([], False)
-            for group, (about, _, still) in zip(groups, seen, strict=bool(seen)):
-                where = f"{group} at {thing['is']} of {self.path}"
-                assert still or thing["home"] or group != quiet, f"{where} acts"
-                assert bool(about) <= (thing["home"] and group == ["a"]), f"{where}: {about}"
-                pressed += len(group)
-            assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
-            if seen:
+                [told], self.ready = self.watch.page.evaluate(STRIKE, [(at, groups)])
+            if None not in told:
+                pressed += self.look_at(thing, groups, told)
                 pressed += sum(self.press(at, thing, key) for key in pressing)
-                self.known.add(alike)
+                self.known |= {name, self._name(thing, here=True)}
         self.watch.sent.clear()
         return pressed
+
+    def look_at(self, thing: dict[str, Any], groups: Groups, told: list[Any]) -> int:
+        """What was seen once each group of keys had been struck; gives how many keys these were."""
+        for group, seen in zip(groups, told, strict=True):
+            where = f"{group} at {thing['is']} of {self.path}"
+            assert seen, f"{where}: it cannot have the focus"
+            about, _, still, taken, sends = seen
+            alone = len(group) > 1  # the keys that mean something on the page itself
+            assert still or thing["home"] or not alone, f"{where} acts"
+            assert not (alone and taken), f"{where}: {taken} are not typed"
+            assert bool(about) <= (thing["home"] and group == ["a"]), f"{where}: {about}"
+            allowed = _allowed(thing, group[0], self.goes_with) if thing["takes"] else set()
+            assert set(sends) <= allowed, f"{where} sends {sends}"
+        assert not self.watch.sent, f"{thing['is']} of {self.path} sent {self.watch.sent}"
+        return sum(map(len, groups))
+
+    def _name(self, thing: dict[str, Any], *, here: bool = False) -> str:
+        """What names a thing on every page that has it, a card's in both places where it stands.
+        Numbers are left out, and so are the words of the page itself and of rows; a field is
+        another one where it belongs to another answer.
+        """
+        what = thing["is"].split("] ")[0] if thing["home"] else re.sub(r"\w*\d\w*", "", thing["is"])
+        sends = sorted(_allowed(thing, "Control+Enter", self.goes_with))
+        place = "card" if self.scope in CARD and not (here or thing["home"]) else self.scope
+        return f"{place} {thing['form']} {thing['name']} {what} {sends}"
 
     def come(self) -> list[dict[str, Any]]:
         """What can have the focus on a page that is new."""
@@ -231,7 +269,9 @@ class Pressing:
         return self.things
 
     def type_into_all(self) -> None:
-        """Type a sentence into every field that was there, but for those that are known."""
+        """Type a sentence into a field of each type; that no field loses a key is known of what was
+        struck.
+        """
         page, sent = self.watch.page, self.watch.sent
         if self.known.issuperset(map(self._types, self.things)):
             return
@@ -247,7 +287,7 @@ class Pressing:
             self.known.add(alike)
 
     def _types(self, thing: dict[str, Any]) -> str:
-        return f"types {_alike(thing, self.scope, {})}" if thing["takes"] else ""
+        return f"types {thing['type']} {thing['says']} {self.scope}" if thing["takes"] else ""
 
     def press(self, at: int, thing: dict[str, Any], key: str) -> bool:
         """Press a key as a keyboard does. Tells whether it could be pressed there."""
@@ -277,18 +317,11 @@ class Pressing:
         return True
 
 
-FOCUS, STRIKE = "(at) => probe.focus(at)", "([at, groups]) => probe.strike(at, groups)"
+CARD = {"main", "[data-pane]"}
+"""Where a question's card stands: on a page of its own, and beside the list."""
+FOCUS, STRIKE = "(at) => probe.focus(at)", "(turns) => probe.strike(turns)"
 AFTER = "async ([at, waits]) => [probe.look(at)[0], waits || await probe.free(), probe.focus(at)]"
 FREE = "async (at) => [await probe.free(), probe.focus(at)]"
-
-
-def _alike(thing: dict[str, Any], scope: str, goes_with: dict[str, str]) -> str:
-    """What names a thing on every page that has it. Numbers are left out, and so are the words of
-    the page itself and of rows; a field is another one where it belongs to another answer.
-    """
-    what = thing["is"].split("] ")[0] if thing["home"] else re.sub(r"\w*\d\w*", "", thing["is"])
-    sends = sorted(_allowed(thing, "Control+Enter", goes_with))
-    return f"{scope} {thing['form']} {thing['name']} {what} {sends}"
 
 
 def _opens(thing: dict[str, Any]) -> bool:
