@@ -33,10 +33,10 @@ def spin() -> None:
         time.sleep(0.05)  # a file appears without a word
     say("spins", "")
     while True:
-        rests = time.monotonic() + 0.01
+        rests = time.monotonic() + 0.05
         while time.monotonic() < rests:
             pass
-        time.sleep(0.09)  # other tests want the processor, too
+        time.sleep(0.15)  # other tests want the processor, too
 
 
 def sleep() -> None:
