@@ -35,9 +35,7 @@ processor's time in the first of the two browsers.
 SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py."""
 ON_POSTGRESQL, ON_SQLITE = ["-n", "4"], ["-n", "1"]
-"""Three more than CI has processors: while stories wait for their servers, and for time-outs, others
-work.
-"""
+"""Three more than CI has processors: while stories wait for servers and time-outs, others work."""
 ON_BOTH = ["-m", "not stack and not one_database"]
 SPOKEN_WITH = {"-s", "--pdb", "--trace"}
 """With these somebody wants to speak with the process, and with one at a time."""
