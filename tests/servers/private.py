@@ -222,6 +222,10 @@ class PostgreSQL:
             self.process.wait(30)
 
 
+REDIS_DATABASES = 64
+"""For every stack of each of pytest's processes one of its own."""
+
+
 @dataclass
 class Redis:
     """A server on a free port, of the loopback if not said otherwise. It keeps nothing."""
@@ -252,7 +256,7 @@ class Redis:
             "--appendonly",
             "no",
             "--databases",
-            "32",
+            str(REDIS_DATABASES),
         ]
         self.process = subprocess.Popen(
             [*words, "--dir", str(self.folder)], stdout=subprocess.DEVNULL

@@ -23,7 +23,7 @@ from runs.git.samples import make_sample
 from tests.databases import copies
 from tests.databases.copies import PASSWORD, TOKENS
 from tests.programs import browser
-from tests.servers.private import Redis
+from tests.servers.private import REDIS_DATABASES, Redis
 from tests.servers.stack import SlowStack, Stack, until
 
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
@@ -69,6 +69,7 @@ def make_stack(folder: Path, name: str) -> Stack:
 def _servers(name: str, *, slow: bool = False) -> dict[str, str]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     number = REDIS_NUMBERS[name] + len(REDIS_NUMBERS) * int(worker.removeprefix("gw"))
+    assert number < REDIS_DATABASES, "no worker of this stack would get a message"
     redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
     return {
         "DATABASE_URL": copies.postgresql(f"{name}_{worker}", slow=slow),
