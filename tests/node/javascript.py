@@ -40,7 +40,7 @@ def main(folder: Path, files: list[str]) -> int:
         *(given or ["static/js"]),
     ]
     # what it found out last time is kept beside it: a script that nobody changed is not read again
-    kept = ["--incremental", "--tsBuildInfoFile", folder.resolve() / "pages.tsbuildinfo"]
+    kept = ["--incremental", "--tsBuildInfoFile", str(folder.resolve() / "pages.tsbuildinfo")]
     types: Sequence[str | Path] = [tsc, "--project", HERE / "tsconfig.json", *kept]
     if given:  # options of the project do not hold for files that are named
         types = [tsc, *OPTIONS, HERE / "dom.d.ts", *given]

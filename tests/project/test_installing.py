@@ -213,7 +213,8 @@ class Installation:
         return self._trying("warm")
 
     def _trying(self, *words: str) -> subprocess.Popen[str]:
-        command = [self.venv / "bin/python", ROOT / "tests/programs/installed.py", *words]
+        program = ROOT / "tests/programs/installed.py"
+        command = [str(self.venv / "bin/python"), str(program), *words]
         here = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=ROOT, env=here, stdin=pipe, stdout=pipe, text=True)
