@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.documents.blocks import ROOT
-from tests.programs.begun import Begun
+from tests.programs.begun import Begun, plain
 
 EXAMPLES = ROOT / "docs" / "examples"
 LONGEST = 150
@@ -35,12 +33,6 @@ def test_the_examples_are_short_survive_every_crash_and_are_written_with_the_fac
     # tables of the models as they are: migrations take as long as all that is tried
     options = ["-q", "-p", "no:cacheprovider", "--nomigrations"]
     words = ("-m", "pytest", *options, str(EXAMPLES))
-    ran = Begun(*words, environment={**_plain(), "HOME": str(tmp_path)}).ended()
+    ran = Begun(*words, environment={**plain(), "HOME": str(tmp_path)}).ended()
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]
     assert "40 passed" in ran.stdout
-
-
-def _plain() -> dict[str, str]:
-    """The environment without what our own test run put into it."""
-    ours = ("DATABASE_URL", "TEST_", "WAYSTATION", "DJANGO", "PYTEST", "REDIS")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

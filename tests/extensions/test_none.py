@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 from django.core import mail
@@ -14,7 +12,7 @@ from hitl.models import ChatAccount
 from hitl.models.channels import services
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.operations.doctor import setup
-from tests.servers.stack import ROOT
+from tests.programs.begun import Begun
 from tests.worlds.mailing import relay
 
 ADDRESSES = """
@@ -44,10 +42,7 @@ def test_with_none_switched_on_their_addresses_are_404(tmp_path):
         "WAYSTATION_EXTENSIONS": "",
     }
     environment.pop("DATABASE_URL", None)
-    done = subprocess.run(
-        [sys.executable, "-c", ADDRESSES],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = Begun("-c", ADDRESSES, environment=environment).ended(within=120)
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stdout.splitlines() if "404" in line]
     names = ("mail", "slack", "teams", "telegram")

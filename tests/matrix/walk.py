@@ -31,7 +31,7 @@ BY_RIGHTS = {"staff-without-rights", "staff-who-look"}
 a right opens and never closes: where none is asked, that one tries.
 """
 TURNS = {"member": 0, "staff-with-all-rights": 3, "strangers-token": 5}
-"""Who try another state for each address; a member the one that waits for an answer as well."""
+"""Who try another state for each address; a member acts where an answer is waited for."""
 STRANGE = {"anonymous", "superuser"}
 """Who see nothing, and all: they try what no address serves, too."""
 PAGED = {"write-token"}
@@ -158,8 +158,9 @@ def states_of(path: str, address: Address, role: Role, method: str) -> list[str]
         ]
     if role.name not in TURNS or address.also:  # a right alone has to say why
         return ["paused"]
-    turn = names[(number + TURNS[role.name]) % len(names)]
-    return [turn] if TURNS[role.name] else list(dict.fromkeys(["paused", turn]))
+    if role.name == "member" and method not in SAFE:
+        return ["paused"]
+    return [names[(number + TURNS[role.name]) % len(names)]]
 
 
 def steps(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:

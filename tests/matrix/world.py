@@ -49,7 +49,6 @@ from hitl.models.outbound import Delivery, Endpoint
 from hitl.threads import erasure
 from hitl.wait_gate import primitives
 from runs import definitions
-from runs.definitions import shipped
 from runs.engine.advance import advance
 from runs.models import (
     Artifact,
@@ -67,7 +66,8 @@ from runs.services import uploads
 from runs.threads import message_queue
 from runs.threads import turns as turns
 from tests.conftest import drive, fresh, head_of, pause_of
-from tests.worlds import lost_worker, steps
+from tests.databases import cleaning
+from tests.worlds import lost_worker
 
 NOTHING = "0" * 26
 """The end of an id that nothing has."""
@@ -402,8 +402,7 @@ def ids_of(made: Thread | WorkOrder | Pause | dict[str, str]) -> dict[str, str]:
 
 
 def load_templates() -> None:
-    shipped.load()
-    steps.load()
+    cleaning.load_templates()
     # so that one slug names both
     definitions.edit_step_template("writing", title="Writing", function="test.plan", config={})
 

@@ -60,3 +60,9 @@ class Begun:
         if self.process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
         self.ended()
+
+
+def plain() -> dict[str, str]:
+    """The environment without what our own test run put into it."""
+    ours = ("DATABASE_URL", "TEST_", "WAYSTATION", "DJANGO", "PYTEST", "REDIS")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

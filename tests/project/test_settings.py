@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -13,7 +11,7 @@ import redis
 from django.core.cache.backends.redis import RedisCache
 
 from runs import env
-from tests.servers.stack import ROOT
+from tests.programs.begun import Begun
 
 TOGETHER = 12
 
@@ -63,14 +61,9 @@ def test_an_extension_that_is_none_stops_the_start_with_those_that_there_are(tmp
 
 def refused(data, name, value) -> str:
     """What a command says that does not start with this setting."""
-    done = subprocess.run(
-        [sys.executable, "manage.py", "showmigrations", "--plan"],
-        cwd=ROOT,
-        env={**os.environ, "WAYSTATION_DATA": str(data), name: value},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "WAYSTATION_DATA": str(data), name: value}
+    words = ("manage.py", "showmigrations", "--plan")
+    done = Begun(*words, environment=environment, of_product=False).ended()
     assert done.returncode != 0
     return done.stderr.strip()
 

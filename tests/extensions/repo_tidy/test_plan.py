@@ -17,9 +17,23 @@ def origin(tmp_path):
     return make_repository(tmp_path / "origin", UNTIDY)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A desk with its plan, and what that came to."""
+    folder = tmp_path_factory.mktemp("planned")
+    desk = Desk(folder, make_repository(folder / "origin", UNTIDY))
+    return desk, desk.take(steps.plan)
+
+
 @pytest.fixture
-def desk(tmp_path, origin):
-    return Desk(tmp_path, origin)
+def desk(tmp_path, made):
+    """A copy of it for each test."""
+    return made[0].copied_to(tmp_path)
+
+
+@pytest.fixture
+def planned(made):
+    return made[1]
 
 
 def test_the_steps_are_registered_under_their_names():
@@ -34,8 +48,7 @@ def test_the_input_schema_is_one_and_takes_its_own_defaults():
     assert not Draft202012Validator(steps.INPUT_SCHEMA).is_valid({"rules": "--fix"})
 
 
-def test_a_plan_says_what_will_be_fixed_and_what_only_reported(desk):
-    outcome = desk.take(steps.plan)
+def test_a_plan_says_what_will_be_fixed_and_what_only_reported(desk, planned):
     # F401 counts the typing imports as well, which nobody needs once UP006 and UP045 are done
     assert codes(desk) == {
         "F401": 5,
@@ -47,28 +60,28 @@ def test_a_plan_says_what_will_be_fixed_and_what_only_reported(desk):
         "E741": 0,
         "UP035": 0,
     }
-    text = outcome.report.content
+    text = planned.report.content
     assert text.startswith("# Plan: 9 fixes in 3 files\n")
     assert "| E741 | ambiguous variable name | 1 | 0 | reported only, no automatic fix |" in text
     assert "| UP032 | f string | 1 | 1 | fixed in 1 file, one commit |" in text
     assert "`src/other.py` (UP032, I001)" in text
     assert "There is no check command" in text
-    assert outcome.report.facts["Fixes"] == 9
-    assert outcome.commit.sha == outcome.commit.base == desk.state["plan"]["base"]
+    assert planned.report.facts["Fixes"] == 9
+    assert planned.commit.sha == planned.commit.base == desk.state["plan"]["base"]
 
 
-def test_the_same_commit_and_scope_give_the_same_bytes_and_leave_no_trace(desk, tmp_path, origin):
-    first = desk.take(steps.plan)
+def test_the_same_commit_and_scope_give_the_same_bytes_and_leave_no_trace(
+    desk, planned, tmp_path, origin
+):
     again = Desk(tmp_path / "another", origin).take(steps.plan)
-    assert again.report == first.report
-    assert json.dumps(again.update) == json.dumps(first.update)
+    assert again.report == planned.report
+    assert json.dumps(again.update) == json.dumps(planned.update)
     with desk.workspace() as workspace:
         assert workspace.git("status", "--porcelain", "--ignored") == ""
         assert workspace.head() == workspace.base()
 
 
 def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
-    desk.take(steps.plan)
     outcome = desk.take(steps.plan, "skip F401, not in tests/; and make it shine")
     assert codes(desk) == {
         "I001": 1,
@@ -87,19 +100,18 @@ def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
     assert codes(desk)["F401"] == 4  # tests/ is still out
 
 
-def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk):
+def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk, planned):
     """A pause again, for the template asks after it.
 
     Before, it stood below the plan's title, or was told as applied.
     """
-    before = desk.take(steps.plan)
     for feedback in ("Add security", "make it faster"):
         after = desk.take(steps.plan, feedback)
         text = after.report.content
         assert text.startswith("# Not understood\n\n- “"), feedback
         assert "None of this was understood, so the plan below is as it was." in text, feedback
-        assert text.endswith(before.report.content), feedback
-        assert after.report.material == before.report.material, feedback
+        assert text.endswith(planned.report.content), feedback
+        assert after.report.material == planned.report.material, feedback
     # what is added though it is in is said to change nothing
     assert (
         "added `src`: the plan is the same without it."
@@ -113,7 +125,6 @@ def test_fixes_that_go_with_those_of_other_rules_are_told(desk):
     """Before: "only F401 in tests/, src/app.py" showed fewer fixes than the plan had promised,
     without a word.
     """
-    desk.take(steps.plan)
     text = desk.take(steps.plan, "skip UP").report.content
     assert codes(desk)["F401"] == 3
     assert "F401: 2 fixes of the earlier plan are not in this one" not in text, (
@@ -193,9 +204,9 @@ def test_rules_paths_and_version_of_the_order_are_kept_to(tmp_path, origin):
     desk = Desk(
         tmp_path, origin, input={"rules": "F, UP", "paths": "src", "target_version": "py38"}
     )
-    desk.take(steps.plan)
+    text = desk.take(steps.plan).report.content
     assert codes(desk) == {"F401": 2, "UP032": 1}  # list[str] and X | None came later than 3.8
-    assert "for Python 3.8" in desk.take(steps.plan).report.content
+    assert "for Python 3.8" in text
 
 
 def test_a_module_called_ruff_in_the_repository_is_not_run(tmp_path):

@@ -8,18 +8,15 @@ import datetime as dt
 import functools
 import inspect
 import re
-import subprocess
-import sys
-import tempfile
 
 import pytest
 
 from hitl.testing import NotCrashProof, outside, survives_every_crash
 from runs.workflows import Done, step, use, wait_for_input, workflow
-from tests.databases.copies import ROOT
 from tests.hitl.testing import broken, shop
 from tests.hitl.testing.broken import one
 from tests.hitl.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
+from tests.programs.begun import Begun, plain
 
 
 @pytest.fixture(autouse=True)
@@ -180,18 +177,8 @@ def test_workers_that_are_processes_die_by_sigkill(tmp_path):
     In a process without threads of other tests: a fork of those may hang.
     """
     outbox = tmp_path / "outbox"
-    done = subprocess.run(
-        [sys.executable, "-c", REAL, outbox],
-        env={
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "error",
-            "TMPDIR": tempfile.gettempdir(),  # in which are the kit's tables
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**plain(), "PYTHONWARNINGS": "error"}
+    done = Begun("-c", REAL, str(outbox), environment=environment).ended()
     assert done.returncode == 0, done.stderr
     first, *fault = done.stdout.splitlines()
     crashes = int(first.split()[0])

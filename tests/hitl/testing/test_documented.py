@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import tempfile
 
-from tests.databases.copies import ROOT
 from tests.documents.blocks import blocks
+from tests.programs.begun import Begun, plain
+
+AUTHOR = """
+import os, pytest, sys
+
+folder, *words = sys.argv[1:]
+os.chdir(folder)
+sys.exit(pytest.main(words))
+"""
 
 EXPORT = """
 import json, pathlib, letters
@@ -33,16 +38,6 @@ def test_the_tests_of_the_page_pass_as_they_are_printed(tmp_path):
     (tmp_path / "test_letters.py").write_text("\n\n".join(tests))
     [name] = re.findall(r'"(exports/[^"]+)"', tests[2])
     (tmp_path / "conftest.py").write_text(EXPORT.replace("NAME", repr(name)))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
-        env={
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": f"{ROOT}:{tmp_path}",
-            "TMPDIR": tempfile.gettempdir(),  # there are the kit's tables
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-q", "-p", "no:cacheprovider", str(tmp_path))
+    done = Begun("-c", AUTHOR, str(tmp_path), *words, environment=plain()).ended()
     assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout + done.stderr

@@ -69,7 +69,7 @@ def test_of_all_doors_at_once_one_wins(make_order: Ask) -> None:
     too.
     """
     tally, everybody = Tally(), people(len(DOORS))
-    for turn in range(8 if connection.vendor == "postgresql" else 3):
+    for turn in range(4 if connection.vendor == "postgresql" else 2):
         names = list(DOORS)[turn:] + list(DOORS)[:turn]
         names = one_question(names) if turn % 2 else [name for name in names if name != "expiry"]
         race(
