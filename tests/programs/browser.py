@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Page,
+    Playwright,
+    ViewportSize,
+    sync_playwright,
+)
 
 from tests.servers.private import find
 
@@ -73,7 +81,7 @@ EXPECTED = re.compile(r"\b(409|422) \(")
 """A lost race answers 409 and a form that is not filled in 422, which Chromium itself reports as
 errors though the page handles them.
 """
-DESK = {"width": 1280, "height": 720}
+DESK: ViewportSize = {"width": 1280, "height": 720}
 FORGET = """() => {
   localStorage.clear();
   sessionStorage.clear();
@@ -139,7 +147,12 @@ class Windows:
         self.empty: list[Window] = []
 
     def open(
-        self, url: str, *, viewport: Any = DESK, color_scheme: Any = "light", **options: Any
+        self,
+        url: str,
+        *,
+        viewport: ViewportSize = DESK,
+        color_scheme: Any = "light",
+        **options: Any,
     ) -> Window:
         kind = (url, *(f"{name}={options[name]}" for name in sorted(options)))
         window = next((one for one in self.empty if one.kind == kind), None)
@@ -149,7 +162,8 @@ class Windows:
             context = self.browser.new_context(base_url=url, viewport=viewport, **options)
             window = Window(context.new_page(), kind)
         window.page.set_viewport_size(viewport)
-        window.page.emulate_media(color_scheme=color_scheme)
+        # what moves is drawn sixty times a second
+        window.page.emulate_media(color_scheme=color_scheme, reduced_motion="reduce")
         window.listen()
         return window
 
