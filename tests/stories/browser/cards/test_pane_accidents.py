@@ -9,6 +9,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -283,7 +284,7 @@ def test_a_double_click_answers_one_question(stack, desk):
             page.mouse.click(x, y)
             page.wait_for_timeout(between)
         expect(beside(page, comes)).to_be_visible()
-        until(lambda clicked=clicked: decided(stack, clicked), what="the decision")
+        until(partial(decided, stack, clicked), what="the decision")
         nothing_is_sent(page, stack, comes)
     beside(page, asked[2]).locator("[data-approve]").click()
     until(lambda: decided(stack, asked[2]), what="the decision")
