@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 from collections import Counter
@@ -23,6 +22,7 @@ from runs.git.samples import make_sample
 from tests.databases import copies
 from tests.databases.copies import PASSWORD, TOKENS
 from tests.programs import browser
+from tests.programs.browser import Windows
 from tests.servers.private import REDIS_DATABASES, Redis
 from tests.servers.stack import SlowStack, Stack, until
 
@@ -38,7 +38,6 @@ REDIS_NUMBERS = {
     "clocks": 8,
     "upgrade": 9,
 }
-EXPECTED = re.compile(r"\b(409|422) \(")
 AT_ONCE = 4
 """Browsers of one person in one test."""
 SESSIONS = f"""
@@ -177,42 +176,41 @@ def log_in(page: Page, user: str, path: str) -> None:
     page.wait_for_url(lambda url: "/login?" not in url and url.endswith(path))
 
 
+@pytest.fixture(scope="module")
+def windows(chromium: Browser) -> Windows:
+    """Those that tests of the file have had."""
+    return Windows(chromium)
+
+
 @pytest.fixture
-def open_page(chromium: Browser, stack: Stack, sessions: Sessions) -> Iterator[Callable[..., Page]]:
-    """A browser of a logged-in person; a session is used again by later tests, not by two browsers
-    of one test.
+def open_page(
+    request: pytest.FixtureRequest, windows: Windows, stack: Stack, sessions: Sessions
+) -> Iterator[Callable[..., Page]]:
+    """A browser of a logged-in person, with nothing in it; a session is used again by later tests,
+    not by two browsers of one test.
 
     Any error in its console fails the test, unless the server is to be `cut` off.
     """
-    contexts, errors, used = [], [], Counter[str]()
+    opened, used, failed = [], Counter[str](), request.session.testsfailed
 
     def open_as(user: str, path: str = "/", *, cut: bool = False, **options: Any) -> Page:
-        context = chromium.new_context(base_url=stack.url, **options)
-        contexts.append(context)
-        page = context.new_page()
-        # a lost race answers 409 and a form that is not filled in 422, which Chromium itself
-        # reports as errors though the page handles them
-        page.on(
-            "console",
-            lambda message: (
-                errors.append(message.text)
-                if message.type == "error" and not (cut or EXPECTED.search(message.text))
-                else None
-            ),
-        )
-        page.on("pageerror", lambda error: errors.append(str(error)))
+        window = windows.open(stack.url, **options)
+        window.cut = cut
+        opened.append(window)
+        page = window.page
         if user not in sessions.get(stack.folder, {}):  # a story may have made them just now
             sessions[stack.folder] = json.loads(stack.manage("shell", "-v0", "-c", SESSIONS))
         key = sessions[stack.folder][user][used[user]]
         used[user] += 1
-        context.add_cookies([{"name": "sessionid", "value": key, "url": stack.url}])
+        page.context.add_cookies([{"name": "sessionid", "value": key, "url": stack.url}])
         page.goto(path)
         assert urlsplit(page.url).path == urlsplit(path).path, page.url
         return page
 
     yield open_as
-    for context in contexts:
-        context.close()
+    errors = [error for window in opened for error in window.errors]
+    for window in opened:
+        windows.close(window, again=request.session.testsfailed == failed)
     assert errors == []
 
 

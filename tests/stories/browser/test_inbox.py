@@ -377,6 +377,7 @@ def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk
     desk.ask()
     expect(page.locator("[data-count]")).to_have_text(str(count + 3))
     assert page.evaluate("window.notes.length") == 1
+    page.context.close()  # its script is of all pages there
 
 
 def test_an_inbox_is_cleared_with_keys_alone(desk, open_page):

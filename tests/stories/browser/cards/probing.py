@@ -168,9 +168,12 @@ class Watch:
         self.held = True
 
     def nothing_comes(self) -> None:
-        """Of all that was pressed, longer than an answer by a key waits."""
+        """Of all that was pressed, longer than an answer by a key waits. Nobody else gets a window
+        whose requests are held.
+        """
         self.page.wait_for_timeout(2_200)
         assert not self.sent
+        self.page.context.close()
 
 
 PRESSING = ("Enter", "Space", "Control+Enter")

@@ -350,7 +350,7 @@ def test_a_row_is_chosen_with_a_mouse_and_with_a_finger(open_page, ask):
 @pytest.mark.parametrize("how", ["approve", "cancel", "revise", "offline"])
 def test_words_stay_on_the_page_when_somebody_else_answers(stack, open_page, ask, how):
     """Before: what one was writing went with the card: on an answer, a cancel, a new revision, and
-    after a reconnect.
+    after a reconnect. It is the same box each time, so it is tried once.
     """
     asked = ask()
     page = open_page("ana", asked["path"], cut=True, **(PHONE if how == "offline" else DESKTOP))
@@ -374,14 +374,15 @@ def test_words_stay_on_the_page_when_somebody_else_answers(stack, open_page, ask
     expect(box).to_contain_text("Only half of it.")
     expect(box.locator("li")).to_have_count(2)
     shot(page, f"card-unsent-{how}")
+    if how != "revise":
+        return
     box.get_by_role("button", name="Copy: Feedback").click()
     expect(box).to_contain_text("Copied")
     assert (
         page.evaluate("navigator.clipboard.readText()") == "Shorter, and in French.\nSecond line."
     )
-    if how == "revise":
-        expect(page.locator(".pause")).to_contain_text("Revision 2", timeout=30_000)
-        expect(page.get_by_placeholder("Provide feedback")).to_have_value("")
+    expect(page.locator(".pause")).to_contain_text("Revision 2", timeout=30_000)
+    expect(page.get_by_placeholder("Provide feedback")).to_have_value("")
     page.reload()
     expect(box).to_contain_text("Only half of it.")
     box.get_by_role("button", name="Dismiss").click()

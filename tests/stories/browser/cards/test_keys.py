@@ -254,7 +254,6 @@ def test_no_key_at_no_place_of_a_mailed_link_answers_but_the_control_that_says_s
             pressing.type_into_all()
     assert pressed > 200, pressed
     watch.nothing_comes()
-    context.close()
 
 
 WILL = "[data-will] p"

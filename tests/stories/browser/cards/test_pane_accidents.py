@@ -9,10 +9,11 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack, until
@@ -70,23 +71,27 @@ def nothing_is_sent(page: Page, stack: SlowStack, asked: Asked, who: str = "ana"
     assert (status, found["state"]) == (200, "open")
 
 
-@pytest.mark.parametrize("who", ["ana", "ben"])
-def test_it_is_answered_elsewhere(stack, desk, who):
-    """In another tab of one's own, or by a colleague."""
-    page, (first, second) = desk(2)
-    write(page)
-    answer(stack, first, who, decision="approve")
-    expect(row(page, first)).to_have_class(re.compile("gone"))
-    expect(beside(page, first)).to_have_count(0)
-    expect(page.locator("[data-unsent]")).to_contain_text(WORDS)
-    shot(page, f"pane-answered-{who}")
-    page.locator("h1").first.click()
-    page.keyboard.press("a")
-    nothing_is_sent(page, stack, second)
+def test_it_is_answered_elsewhere(stack, desk):
+    """In another tab of one's own, and by a colleague."""
+    page, (first, second, third) = desk(3)
+    for who, asked in (("ana", first), ("ben", second)):
+        look_at(page, asked)
+        write(page)
+        answer(stack, asked, who, decision="approve")
+        expect(row(page, asked)).to_have_class(re.compile("gone"))
+        expect(beside(page, asked)).to_have_count(0)
+        unsent = page.locator("[data-unsent]")
+        expect(unsent).to_contain_text(WORDS)
+        shot(page, f"pane-answered-{who}")
+        unsent.get_by_role("button", name="Dismiss").click()
+        expect(unsent).to_be_hidden()
+        page.locator("h1").first.click()
+        page.keyboard.press("a")
+    nothing_is_sent(page, stack, third)
     page.keyboard.press("j")
-    expect(beside(page, second)).to_be_visible()
+    expect(beside(page, third)).to_be_visible()
     page.keyboard.press("a")
-    until(lambda: decided(stack, second), what="the decision")
+    until(lambda: decided(stack, third), what="the decision")
 
 
 def test_a_revision_comes_and_its_answer_goes_on_to_the_next_of_the_list(stack, desk):
@@ -200,28 +205,35 @@ def test_back_and_forward_find_the_question_and_what_was_typed(stack, desk):
     nothing_is_sent(page, stack, first)
 
 
-@pytest.mark.parametrize("size", [(800, 900), (640, 450), (1024, 1366)], ids=str)
-def test_the_window_becomes_narrow_and_wide_again(stack, desk, size):
-    """A smaller window, 200 %, a tablet on its side. Before: the question was hidden, and keys went
-    on answering it.
-    """
-    page, (first, _) = desk(2, viewport={"width": 1300, "height": 900})
+WIDE: ViewportSize = {"width": 1300, "height": 900}
+NARROW: dict[str, ViewportSize] = {
+    "a smaller window": {"width": 800, "height": 900},
+    "200 %": {"width": 640, "height": 450},
+    "a tablet that is turned": {"width": 1024, "height": 1366},
+}
+
+
+def test_the_window_becomes_narrow_and_wide_again(stack, desk):
+    """Before: the question was hidden, and keys went on answering it."""
+    page, (first, _) = desk(2, viewport=WIDE)
     write(page)
-    if size == (640, 450):  # a browser may take the focus from what is hidden before it tells so
-        page.evaluate("document.activeElement.blur()")
-    page.set_viewport_size({"width": size[0], "height": size[1]})
-    expect(page.locator("[data-pane]")).to_be_hidden()
-    expect(row(page, first).locator(".main-link")).to_be_focused()
-    for key in ("a", "x", "]"):
-        page.keyboard.press(key)
-    expect(page.locator("[data-will] p")).to_have_count(0)
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    for what, size in NARROW.items():
+        if what == "200 %":  # a browser may take the focus from what is hidden before it tells so
+            page.evaluate("document.activeElement.blur()")
+        page.set_viewport_size(size)
+        expect(page.locator("[data-pane]")).to_be_hidden()
+        expect(row(page, first).locator(".main-link")).to_be_focused()
+        for key in ("a", "x", "x", "]"):  # X chooses the row, and leaves it
+            page.keyboard.press(key)
+        expect(page.locator("[data-will] p")).to_have_count(0)
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), what
+        page.set_viewport_size(WIDE)
+        expect(beside(page, first)).to_be_visible()
+        expect(written(page)).to_have_value(WORDS)
+        written(page).focus()
     nothing_is_sent(page, stack, first)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.set_viewport_size({"width": 1300, "height": 900})
-    expect(beside(page, first)).to_be_visible()
-    expect(written(page)).to_have_value(WORDS)
-    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.set_viewport_size(NARROW["200 %"])
     row(page, first).locator(".main-link").click()
     page.wait_for_url(f"**{first['path']}*")
     expect(written(page)).to_have_value(WORDS)
@@ -260,22 +272,23 @@ def test_a_phone_is_turned(stack, open_page, ask):
     until(lambda: decided(stack, asked), what="the decision")
 
 
-@pytest.mark.parametrize("between", [60, 250])
-def test_a_double_click_answers_one_question(stack, desk, between):
+def test_a_double_click_answers_one_question(stack, desk):
     """Before: the next question came under the pointer, and the second click approved it."""
-    page, asked = desk(3)
-    box = beside(page, asked[0]).locator("[data-approve]").bounding_box()
-    assert box is not None
-    page.wait_for_timeout(700)
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    for _ in range(3):
-        page.mouse.click(x, y)
-        page.wait_for_timeout(between)
-    expect(beside(page, asked[1])).to_be_visible()
-    until(lambda: decided(stack, asked[0]), what="the decision")
-    nothing_is_sent(page, stack, asked[1])
-    beside(page, asked[1]).locator("[data-approve]").click()
-    until(lambda: decided(stack, asked[1]), what="the decision")
+    page, asked = desk(4)
+    for between, (clicked, comes) in ((60, asked[:2]), (250, asked[1:3])):
+        box = beside(page, clicked).locator("[data-approve]").bounding_box()
+        assert box is not None
+        page.wait_for_timeout(700)
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for _ in range(3):
+            page.mouse.click(x, y)
+            page.wait_for_timeout(between)
+        expect(beside(page, comes)).to_be_visible()
+        until(partial(decided, stack, clicked), what="the decision")
+        nothing_is_sent(page, stack, comes)
+    beside(page, asked[2]).locator("[data-approve]").click()
+    until(lambda: decided(stack, asked[2]), what="the decision")
+    assert decided(stack, asked[3]) == {}
 
 
 WATCH_THE_BUTTON = """() => new MutationObserver(() => {
