@@ -36,7 +36,7 @@ def overflow() -> None:
     sys.setrecursionlimit(10**9)
     one: list[object] = []
     other: list[object] = []
-    for _ in range(10**6):
+    for _ in range(4 * 10**5):  # more than a stack of eight megabytes holds
         one, other = [one], [other]
     assert one == other
 

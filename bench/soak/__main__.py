@@ -43,6 +43,8 @@ SHORTEST = 2.0
 """Minutes: each half compared is longer than a round of keeping, whose rows go all at once."""
 SAMPLES = 40
 """In all."""
+LOOKS = 2
+"""Seconds between two looks for what asks."""
 ASKS_EVERY = 4
 """Each order of this number asks."""
 SOON = {
@@ -89,7 +91,7 @@ class Soak:
                 self.samples.append(self.sample())
             if now >= looked:
                 self.answer()
-                looked = now + 1
+                looked = now + LOOKS
             due = began + self.asked / self.options.rate
             if due <= time.monotonic():
                 self.ask()

@@ -57,7 +57,8 @@ def _library(workspace: Workspace, base: str, changed: Sequence[str], version: s
     unread = 0
     for path in changed:
         now = needs((workspace.path / path).read_bytes(), (major, minor))
-        before = needs(
+        # where it needs nothing, it needs nothing that it did not need before
+        before = now and needs(
             os.fsencode(workspace.git("cat-file", "blob", f"{base}:{path}")), (major, minor)
         )
         if now is None or before is None:
@@ -87,6 +88,8 @@ def needs(source: bytes, oldest: Version) -> set[str] | None:
 
     config = vermin.Config()
     config.set_verbose(3)
+    # the comments that tell it to look away: finding out that there are none takes long
+    config.set_parse_comments(b"novm" in source or b"novermin" in source)
     if not _LATER.search(source):
         config.set_eval_annotations(True)
         config.enable_feature("union-types")

@@ -31,6 +31,8 @@ HAND_BACK_SECONDS = 4.0
 LAST_SECONDS = 2.0
 """What is left of the process then gets to end by itself."""
 
+# each worker would make all of Django's checks, which takes half a second, and forget what they say
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 app = Celery("waystation", amqp="hitl.host.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

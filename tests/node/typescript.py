@@ -15,16 +15,9 @@ from pathlib import Path
 
 from tests.node import HERE, INSTALLED, program, search_path
 
-COMPILER = [
-    "--strict",
-    "--skipLibCheck",
-    "--target",
-    "es2022",
-    "--module",
-    "nodenext",
-    "--lib",
-    "es2023,dom,dom.asynciterable",
-]
+MADE_FOR = ["--target", "es2022", "--module", "nodenext"]
+CHECKED = ["--strict", "--skipLibCheck", "--noEmit", "--lib", "es2023,dom,dom.asynciterable"]
+COMPILER = str(INSTALLED / "node_modules" / ".bin" / "tsc")
 
 
 def prepare(folder: Path) -> None:
@@ -34,14 +27,9 @@ def prepare(folder: Path) -> None:
     (folder / "client.ts").write_text((HERE / "client.ts").read_text())
 
 
-def commands(document: Path, *more: str) -> list[list[str]]:
-    """What makes the client and the program, in the folder."""
-    programs = INSTALLED / "node_modules" / ".bin"
-    made = ["--output", "schema.ts"]
-    return [
-        [str(programs / "openapi-typescript"), str(document.resolve()), *made],
-        [str(programs / "tsc"), *COMPILER, *more, "client.ts"],
-    ]
+def only_its_types_left_out() -> list[str]:
+    """What makes JavaScript of the program, in the folder, without a look at any type."""
+    return [COMPILER, *MADE_FOR, "--noCheck", "--noResolve", "client.ts"]
 
 
 def main(document: str) -> int:
@@ -53,7 +41,11 @@ def main(document: str) -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
-        for words in commands(Path(document), "--noEmit"):
+        generator = str(INSTALLED / "node_modules" / ".bin" / "openapi-typescript")
+        for words in (
+            [generator, str(Path(document).resolve()), "--output", "schema.ts"],
+            [COMPILER, *MADE_FOR, *CHECKED, "client.ts"],
+        ):
             done = subprocess.run(
                 words,
                 cwd=folder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bench.chaos.disk import Disk
@@ -82,6 +83,7 @@ class Wal(Fault):
         touched = world.running()
         with world.outage():
             self._disk.fill()
+            self._begin_a_segment(world)
             world.hurry = True
             try:
                 needed = time.monotonic() + NEEDED
@@ -105,6 +107,15 @@ class Wal(Fault):
         if self._refused(world) == before:
             return "no order needed room"
         return "PostgreSQL ended" if ended else "PostgreSQL came up by itself"
+
+    def _begin_a_segment(self, world: World) -> None:
+        """Who says something next needs room for it: orders are not asked for by the dozen only to
+        fill the segment before.
+        """
+        import psycopg
+
+        with suppress(psycopg.Error):  # it may be this session at which the server ends
+            say(world.postgresql, "SELECT pg_switch_wal()")
 
     def _refused(self, world: World) -> int:
         return world.answers[503] + world.answers[507]

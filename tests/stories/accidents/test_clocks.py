@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -58,6 +59,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
         yield stack
     finally:
         stack.stop()
+        for process in stack.processes:  # killed, they leave what libfaketime keeps for each
+            for kept in ("faketime_shm", "sem.faketime_sem"):
+                Path(f"/dev/shm/{kept}_{process.pid}").unlink(missing_ok=True)
 
 
 @pytest.fixture

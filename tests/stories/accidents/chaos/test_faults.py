@@ -15,7 +15,6 @@ from tests.stories.accidents.drills import drill
 pytestmark = pytest.mark.stack
 WANTED = {
     "crashes": 4,
-    "silence": 1,
     "silent_web": 1,
     "silent_beat": 1,
     "sessions": 1,
@@ -64,7 +63,7 @@ def test_the_fault_was_made_and_everything_went_on(summary, name):
     made = summary["faults"][name]
     assert made["times"] > 0, made
     # where beat is silent, what follows its lease is watched too: a new beat and a worker start
-    assert made["slowest_others"] <= 9 or name not in {"silence", "silent_web"}
+    assert made["slowest_others"] <= 9 or name != "silent_web"
     assert made["slowest_affected"] <= 60
 
 

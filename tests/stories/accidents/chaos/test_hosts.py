@@ -16,8 +16,8 @@ from tests.stories.accidents.drills import drill
 
 pytestmark = pytest.mark.stack
 SMALL = (
-    "--times 1 --seed 3 --every 0.5 --lease 6 --live 4 --pace 1 --clients 3 --pauses 1 "
-    "--timeout 400"
+    "--times 1 --seed 3 --every 0.5 --lease 6 --live 4 --pace 2 --clients 3 --racers 2 "
+    "--pauses 1 --timeout 400"
 )
 FAULTS = ("cut_off", "failover")
 
