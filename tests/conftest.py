@@ -439,7 +439,7 @@ def fresh_tables(request: pytest.FixtureRequest) -> None:
     more and more time, and with the rows that each of its tests wants.
     """
     items = [item for item in request.node.session.items if item.path == request.path]
-    users = [item for item in items if uses_database(item)]
+    users = [item for item in items if uses_database(item) or "django_db_setup" in fixtures(item)]
     wanted = [name for name in ROWS if users and all(name in fixtures(item) for item in users)]
     if users and (connection.vendor == "postgresql" or wanted or cleaning.STANDING):
         request.getfixturevalue("django_db_setup")
