@@ -333,4 +333,5 @@ def test_each_documented_combination_starts_and_does_what_it_promises(plain, whe
         one.have(names)
         problems.append(one.tried(known))
     one.warm.communicate()
+    shutil.rmtree(tmp_path)  # 460 MB, and the tests' files may lie in memory
     assert not any(problems), "\n\n".join(problem for problem in problems if problem)

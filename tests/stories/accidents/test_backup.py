@@ -110,6 +110,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     server.start()
     yield server
     server.stop()
+    shutil.rmtree(folder)  # 280 MB, and the tests' files may lie in memory
 
 
 def said(stack: SlowStack, code: str) -> dict[str, object]:
