@@ -15,8 +15,15 @@ def row(page: Page, asked: dict[str, Any]) -> Locator:
 
 
 def beside(page: Page, asked: dict[str, Any]) -> Locator:
-    """A question beside the list."""
-    return page.locator(f"[data-pane] [data-pause={asked['id']}]")
+    """A question beside the list, as soon as keys are taken there: not while the server is asked
+    whether what is drawn is so still.
+    """
+    return page.locator(f"[data-place]:not([inert]) [data-pause={asked['id']}]")
+
+
+def drawn_beside(page: Page, asked: dict[str, Any]) -> Locator:
+    """A question beside the list, also one that is only shown yet."""
+    return page.locator(f"[data-place] [data-pause={asked['id']}]")
 
 
 def card(page: Page, title: str):

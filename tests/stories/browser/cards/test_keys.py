@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Route, expect
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import ROOT, SlowStack, standing_alone, until
 from tests.stories.browser.cards import probing
-from tests.stories.browser.devices import PHONE, beside, row
+from tests.stories.browser.devices import PHONE, beside, drawn_beside, row
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -545,7 +545,7 @@ def test_the_next_question_is_drawn_before_the_server_answers_and_nobody_answers
     page.route(re.compile(r"/work-orders/"), lambda route: held.append(route))
     page.keyboard.press("j")
     place = page.locator("[data-place]")
-    expect(beside(page, second)).to_be_visible()
+    expect(drawn_beside(page, second)).to_be_visible()
     until(lambda: held or page.wait_for_timeout(50), what="the question whether it is so still")
     assert held[0].request.headers["if-none-match"]
     for key in ("r", "x", "a"):

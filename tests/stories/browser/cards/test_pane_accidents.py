@@ -21,7 +21,7 @@ from tests.stories.browser.cards.papers import BOX, DESKTOP, PHONE, decided
 from tests.stories.browser.cards.papers import alone as alone
 from tests.stories.browser.cards.papers import ask as ask
 from tests.stories.browser.cards.papers import stack as stack
-from tests.stories.browser.devices import beside, row
+from tests.stories.browser.devices import beside, drawn_beside, row
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -79,7 +79,7 @@ def test_it_is_answered_elsewhere(stack, desk):
         write(page)
         answer(stack, asked, who, decision="approve")
         expect(row(page, asked)).to_have_class(re.compile("gone"))
-        expect(beside(page, asked)).to_have_count(0)
+        expect(drawn_beside(page, asked)).to_have_count(0)
         unsent = page.locator("[data-unsent]")
         expect(unsent).to_contain_text(WORDS)
         shot(page, f"pane-answered-{who}")
@@ -200,7 +200,7 @@ def test_back_and_forward_find_the_question_and_what_was_typed(stack, desk):
     page.go_forward()
     page.go_back()
     expect(page.locator(f"[data-row={second['id']}]:not(.gone)")).to_have_count(0)
-    expect(beside(page, second)).to_have_count(0)
+    expect(drawn_beside(page, second)).to_have_count(0)
     page.keyboard.press("a")
     nothing_is_sent(page, stack, first)
 
