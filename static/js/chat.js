@@ -135,7 +135,7 @@ export function mount(root, show) {
   showPage = show;
   const before = savedCheckpoint(root.dataset.thread);
   const waits = before?.status === "pending_input" && root.dataset.waits === "true";
-  if (waits) announce(gettext("Your previous session is waiting for input."));
+  if (waits && !root.closest("[data-pane]")) announce(gettext("Your previous session is waiting for input.")); // beside a list, what became of the last answer is being said
   enliven(root);
   remember(root);
   if (waits && resumesByItself()) root.querySelector("form[data-resume]")?.requestSubmit();

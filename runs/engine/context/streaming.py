@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from django.db import Error, connection
+from django.db import Error, connections
 
 from runs.workflows.base import Stopped
 
@@ -181,7 +181,10 @@ def _due() -> list[Gathered]:
 
 
 def _close() -> None:
+    """Let go of the connection, if there is one: a thread that has none yet makes none, which would
+    lead wherever the database of this process just is, for ever.
+    """
     try:
-        connection.close()
+        connections.close_all()
     except Error as error:
         logger.warning("a connection could not be closed: %s", error)

@@ -25,6 +25,7 @@ from runs.threads.turns import Turn
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments
 from tests.servers.model_endpoint import KEY, ModelReply, by_loop, in_order
+from tests.servers.stack import until
 from tests.worlds import agents
 from tests.worlds.agents import FINE
 from tests.worlds.agents import endpoint as endpoint
@@ -164,8 +165,9 @@ def test_a_run_that_is_cancelled_lets_go_of_its_request(endpoint, thread, ana):
     run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
     worker = threading.Thread(target=_work, args=[run])
     worker.start()
-    while not Event.objects.filter(thread=thread, kind="streaming_chunk").exists():
-        assert worker.is_alive()
+    said = Event.objects.filter(thread=thread, kind="streaming_chunk")
+    until(said.exists, what="a word of the answer")
+    assert worker.is_alive()
     doors.cancel(run.pk, by=ana, via=Via.REST)
     assert endpoint.hung_up.wait(10)
     worker.join(10)

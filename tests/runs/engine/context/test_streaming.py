@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 
 from checkpoints.models import Checkpoint, Event
 from runs import definitions
@@ -189,3 +190,12 @@ def test_the_writer_lets_its_connection_go_when_it_is_told_to(monkeypatch):
     assert spoken.wait(10)
     let_writer_go()
     assert connection.vendor == "sqlite" or theirs[0].closed
+
+
+def test_a_writer_that_wrote_nothing_yet_makes_no_connection_when_it_rests():
+    """One that rested while a test of somebody's had a database of its own in the place of this
+    process's wrote there ever after, and that was gone.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(streaming._close).result()
+        assert pool.submit(connections.all, initialized_only=True).result() == []
