@@ -85,6 +85,10 @@ class Namespace:
             subprocess.run(["ip", *words], check=False, capture_output=True)
 
 
+_drawn: set[str] = set()
+"""Networks that this process has drawn, perhaps for a cable that is not there yet."""
+
+
 def _free() -> tuple[str, str]:
     """Two addresses of a network that nobody here has, of those that are kept for such tests (RFC
     2544, 198.18.0.0/15).
@@ -94,7 +98,8 @@ def _free() -> tuple[str, str]:
     ).stdout
     while True:
         network = f"198.{random.choice((18, 19))}.{random.randrange(256)}"  # guards nothing
-        if f" {network}." not in taken:
+        if network not in _drawn and f" {network}." not in taken:
+            _drawn.add(network)
             return f"{network}.1", f"{network}.2"
 
 

@@ -12,7 +12,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
@@ -43,18 +43,23 @@ class Drain:
     def around(self, application: Any) -> Any:
         """Wrap an ASGI application, so that its requests go on while the server stops."""
 
-        async def serve(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        def serve(scope: dict[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+            # at once: what is cancelled before its first step would never begin, and its client
+            # would wait for an answer that nobody gives
             task = asyncio.ensure_future(application(scope, receive, send))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if not self.stops:  # the client has left
-                    task.cancel()
-                raise
+            return self._while_its_client_waits(task)
 
         return serve
+
+    async def _while_its_client_waits(self, task: asyncio.Task[None]) -> None:
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not self.stops:  # the client has left
+                task.cancel()
+            raise
 
     async def ends(self, *, seconds: float = SECONDS) -> None:
         """Wait until no request is at work, nor one that came meanwhile over an open connection."""

@@ -60,3 +60,20 @@ def test_a_request_whose_client_has_left_is_cancelled_as_ever():
         return view.answered
 
     assert asyncio.run(story()) is False
+
+
+def test_a_request_that_came_with_the_stop_itself_is_answered():
+    """The server cancels it before its first step: now and then one of those who came while an
+    author's file was loaded was cut off without a word.
+    """
+
+    async def story() -> bool:
+        drain, view = Drain(), Answering()
+        view.may.set()
+        request = asyncio.ensure_future(drain.around(view)({}, None, None))
+        ending = asyncio.ensure_future(drain.ends(seconds=60))
+        request.cancel()
+        await ending
+        return view.answered
+
+    assert asyncio.run(story())

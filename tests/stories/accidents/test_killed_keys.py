@@ -4,12 +4,10 @@ truly, and one thing is there.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.matrix.addresses import ADDRESSES, REST
-from tests.stories.accidents.drills import drill
+from tests.stories.accidents.drills import drill, summary_of
 
 pytestmark = pytest.mark.stack
 
@@ -34,8 +32,7 @@ def test_one_thing_per_key_whatever_address_the_server_dies_at(tmp_path):
         WAYSTATION_REPOSITORIES=str(tmp_path),
         LOG_LEVEL="CRITICAL",
     )
-    assert done.stdout, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = summary_of(done)
     assert found["wrong"] == []
     assert set(found["addresses"]) == {
         path

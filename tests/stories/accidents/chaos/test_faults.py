@@ -5,12 +5,10 @@ promised holds, and everything goes on by itself.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from bench.chaos.maker import known
-from tests.stories.accidents.drills import drill
+from tests.stories.accidents.drills import drill, summary_of
 
 pytestmark = pytest.mark.stack
 WANTED = {
@@ -36,8 +34,7 @@ def summary(tmp_path_factory):
     turns = ",".join(name for name in names for _ in range(WANTED[name]))
     logs = str(tmp_path_factory.mktemp("logs"))
     done = drill("bench.chaos", "--faults", turns, *SMALL.split(), "--keep", logs)
-    assert done.stdout, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = summary_of(done)
     assert (done.returncode, found["breaches"]) == (0, []), found
     return found
 
