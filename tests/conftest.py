@@ -9,8 +9,7 @@ import importlib
 import os
 import sqlite3
 import uuid
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
@@ -57,6 +56,7 @@ from tests.databases import unguarded as ledger
 from tests.databases.unguarded import unguarded as unguarded
 from tests.databases.whole import let_writer_go
 from tests.house import durations
+from tests.house.lanes import Lanes
 from tests.runs.messages import sending_at_once as sending_at_once
 from tests.worlds import steps
 from tests.worlds.mailing import reachable as reachable
@@ -75,20 +75,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 # it reads every module of the product for words and numbers to try, and keeps what it found
 set_hypothesis_home_dir(Path(__file__).parent / ".artifacts" / "hypothesis")
-
-
-LONG = {
-    "matrix/test_permissions.py",
-    "matrix/races/test_one_question.py",
-    "matrix/desk/test_desk.py",
-    "matrix/test_scopes.py",
-    "runs/accidents/test_crash_points.py",
-    "runs/definitions/test_frequency.py",
-    "runs/accidents/test_crash_children.py",
-    "runs/model/test_parallel.py",
-    "runs/model/test_single_runs.py",
-    "checkpoints/state/test_codec.py",
-}
 
 
 ON_BOTH = (
@@ -156,9 +142,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What does not depend on the database need not run on each.
 
-    Files come as long as they took in an earlier run, longest first: last, they leave workers idle.
-    Where nothing is known of any, stories and long files come first; of the stories, those that
-    wait for the end of something stand between those that keep processors busy.
+    Files come longest first: last, they leave processors idle. Stories come before all, so that what
+    they share ends with them.
     """
     if config.option.markexpr != "model":
         config.hook.pytest_deselected(
@@ -167,18 +152,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("model")]
     if long := [item.nodeid[:LONGEST_NAME] for item in items if len(item.nodeid) > LONGEST_NAME]:
         raise pytest.UsageError(f"Give these cases short ids: {long}")
-    turn = turns(item.path for item in items)
     items.sort(
         key=lambda item: (
-            turn[item.path] if item.get_closest_marker("stack") else len(turn),
-            place(item) not in LONG,
+            not place(item).startswith("stories/"),
+            -durations.seconds(place(item)),
         )
     )
-    took = durations.known()
-    items.sort(key=lambda item: -took.get(place(item), float("inf") if took else 0))
     for item in items:
         if not (uses_database(item) and depends_on_database(item)):
             item.add_marker(pytest.mark.one_database)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
+    return Lanes(config, log) if config.option.dist == "loadfile" else None
 
 
 def roomy(call: Callable[..., Any], *given: Any) -> Any:
@@ -210,16 +196,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     # what is garbage at the end says so once: pytest looks five times, at everything
     gc.collect()
     gc.freeze()
-
-
-def turns(files: Iterable[Path]) -> dict[Path, int]:
-    """How many files of its own folder stand before each."""
-    before: Counter[Path] = Counter()
-    turn = {}
-    for file in dict.fromkeys(files):
-        turn[file] = before[file.parent]
-        before[file.parent] += 1
-    return turn
 
 
 def depends_on_database(item: pytest.Item) -> bool:

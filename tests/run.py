@@ -33,7 +33,7 @@ NEEDED = {
 processor's time in the first of the two browsers.
 """
 SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
-"""By file, in the order of tests/conftest.py."""
+"""By file, in the order of tests/conftest.py and the lanes of tests/house/lanes.py."""
 ON_POSTGRESQL, ON_SQLITE = ["-n", "4"], ["-n", "1"]
 """Three more than CI has processors: while stories wait for servers and time-outs, others work."""
 ON_BOTH = ["-m", "not stack and not one_database"]

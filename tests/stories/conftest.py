@@ -88,7 +88,7 @@ def make_slow_stack(folder: Path, name: str) -> SlowStack:
     return SlowStack(folder, _servers(name, slow=True))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """PostgreSQL, Redis, Daphne, one Celery worker process with two children, beat."""
     stack = make_stack(tmp_path_factory.mktemp("stories"), "stories")
@@ -143,7 +143,7 @@ def token() -> Callable[[str], str]:
     return TOKENS.__getitem__
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def opened() -> Iterator[Browser]:
     with browser.chromium() as opened, browser.marked(None):
         yield opened
