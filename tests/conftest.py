@@ -142,8 +142,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What does not depend on the database need not run on each.
 
-    Files come longest first: last, they leave processors idle. Stories come before all, so that what
-    they share ends with them.
+    Files come longest first: last, they leave processors idle. Stories come before all, so that
+    what they share ends with them.
     """
     if config.option.markexpr != "model":
         config.hook.pytest_deselected(

@@ -24,8 +24,6 @@ NAMED = 3
 """Times of the day that a sentence names one by one."""
 COUNTED = 100
 """Times of the day that are counted for a sentence."""
-DAY = dt.timedelta(days=1)
-SECOND = dt.timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class _Shift:
         """Times on the wall that it leaves out, or repeats; up to COUNTED."""
         begin, end = sorted((self.before, self.after))
         found: list[dt.datetime] = []
-        for wall in CronSim(cron, begin - SECOND):
+        for wall in CronSim(cron, begin - times.SECOND):
             if wall >= end or len(found) == COUNTED:
                 break
             found.append(wall)
@@ -110,25 +108,10 @@ def preview(cron: str, zone: str, *, now: dt.datetime, most: int) -> Preview:
 
 
 def _shifts(zone: ZoneInfo, since: dt.datetime, ahead: dt.timedelta) -> Iterator[_Shift]:
-    """Changes of a zone's offset after an instant, in order: looked for by days, then by halves."""
-    day = since.astimezone(dt.UTC).replace(microsecond=0)
-    ends = day + ahead
-    while day < ends:
-        low, high = day, day + DAY
-        if _offset(zone, low) != _offset(zone, high):
-            while high - low > SECOND:
-                middle = low + dt.timedelta(seconds=(high - low) // SECOND // 2)
-                if _offset(zone, middle) == _offset(zone, day):
-                    low = middle
-                else:
-                    high = middle
-            naive = high.replace(tzinfo=None)
-            yield _Shift(high, naive + _offset(zone, low), naive + _offset(zone, high))
-        day += DAY
-
-
-def _offset(zone: ZoneInfo, at: dt.datetime) -> dt.timedelta:
-    return at.astimezone(zone).utcoffset() or dt.timedelta()
+    """Changes of a zone's offset after an instant, in order."""
+    for at in times.changes(zone, since, since + ahead):
+        naive, before = at.replace(tzinfo=None), times.offset(zone, at - times.SECOND)
+        yield _Shift(at, naive + before, naive + times.offset(zone, at))
 
 
 def _change(cron: str, shift: _Shift) -> ClockChange:
@@ -157,7 +140,7 @@ def _note(cron: str, zone: str, at: dt.datetime) -> str:
     if local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset():
         which = "second" if local.fold else "first"
         return f"This time comes twice on that day; this is the {which}."
-    shift = next(_shifts(ZoneInfo(zone), at - SECOND, SECOND), None)
+    shift = next(_shifts(ZoneInfo(zone), at - times.SECOND, times.SECOND), None)
     if shift is None or shift.at != at or not shift.forward or not times.by_day(cron):
         return ""
     walls = shift.times(cron)

@@ -20,6 +20,8 @@ from cronsim import CronSim, CronSimError
 from runs.workflows.refusals import in_json
 from runs.workflows.reviews import calendars
 
+DAY = dt.timedelta(days=1)
+SECOND = dt.timedelta(seconds=1)
 FIELDS = 5
 UNTIL = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 """A time until which an occurrence may start."""
@@ -83,6 +85,9 @@ def by_day(cron: str) -> bool:
 
 def after(cron: str, zone: str, at: dt.datetime) -> Iterator[dt.datetime]:
     """All occurrences after an instant, in order, in UTC."""
+    if not by_day(cron):
+        yield from _by_time_that_passes(cron, ZoneInfo(zone), at.astimezone(dt.UTC))
+        return
     last = at.astimezone(dt.UTC)
     for found in CronSim(cron, at.astimezone(ZoneInfo(zone))):
         # in the second of two equal hours the library names times of the first one again
@@ -90,6 +95,50 @@ def after(cron: str, zone: str, at: dt.datetime) -> Iterator[dt.datetime]:
         if occurs > last:
             last = occurs
             yield occurs
+
+
+def _by_time_that_passes(cron: str, zone: ZoneInfo, at: dt.datetime) -> Iterator[dt.datetime]:
+    """All instants after one at which the wall shows what the expression says.
+
+    The library is asked for walls alone, from each change of the clock anew: over a change it goes
+    in whole hours, and leaves out times where that is one of half an hour, or not at a full hour.
+    """
+    start = at
+    while True:
+        here = offset(zone, at)
+        for wall in CronSim(cron, start.replace(tzinfo=None) + here):
+            found = wall.replace(tzinfo=dt.UTC) - here
+            change = next(changes(zone, at, found), None)
+            if change is not None and change <= found:
+                at, start = change, change - SECOND
+                break
+            at = found
+            yield found
+        else:
+            return
+
+
+def changes(zone: ZoneInfo, since: dt.datetime, until: dt.datetime) -> Iterator[dt.datetime]:
+    """Instants at which a zone's offset is another one, in order: looked for by days that begin
+    before `until`, then by halves.
+    """
+    day = since.astimezone(dt.UTC).replace(microsecond=0)
+    while day < until:
+        low, high = day, day + DAY
+        if offset(zone, low) != offset(zone, high):
+            while high - low > SECOND:
+                middle = low + dt.timedelta(seconds=(high - low) // SECOND // 2)
+                if offset(zone, middle) == offset(zone, day):
+                    low = middle
+                else:
+                    high = middle
+            yield high
+        day += DAY
+
+
+def offset(zone: ZoneInfo, at: dt.datetime) -> dt.timedelta:
+    """What the zone's clock shows before UTC at an instant."""
+    return at.astimezone(zone).utcoffset() or dt.timedelta()
 
 
 def local(at: dt.datetime, zone: str) -> str:

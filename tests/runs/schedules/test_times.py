@@ -10,7 +10,8 @@ from contextlib import suppress
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from cronsim import CronSim
+from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 
 from runs.schedules import times
@@ -24,6 +25,7 @@ ZONES = [
     "Africa/Cairo",  # at midnight
     "Asia/Kathmandu",
     "Pacific/Apia",
+    "Pacific/Chatham",  # at a quarter to
 ]
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -61,6 +63,14 @@ CHANGES = [
     # the day begins at 1:00
     ("0 0 * * *", "America/Santiago", "2026-09-05T12:00",
      ["2026-09-06T01:00-03:00", "2026-09-07T00:00-03:00"]),
+    # by the time that passes: half an hour is there twice, and the walk goes on from full hours
+    ("0 */5 * * SUN", "Australia/Lord_Howe", "2025-04-05T23:00",
+     ["2025-04-06T00:00+11:00", "2025-04-06T05:00+10:30", "2025-04-06T10:00+10:30"]),
+    ("45 * * * *", "Australia/Lord_Howe", "2025-04-06T01:00",
+     ["2025-04-06T01:45+11:00", "2025-04-06T01:45+10:30", "2025-04-06T02:45+10:30"]),
+    # of the hour from three, 15 minutes are there
+    ("50 */3 * * *", "Pacific/Chatham", "2025-09-28T00:00",
+     ["2025-09-28T00:50+12:45", "2025-09-28T03:50+13:45", "2025-09-28T06:50+13:45"]),
     # there was no 30th of December: its nine o'clock is the first moment of the next day
     ("0 9 * * *", "Pacific/Apia", "2011-12-29T12:00",
      ["2011-12-31T00:00+14:00", "2011-12-31T09:00+14:00"]),
@@ -108,6 +118,32 @@ def test_occurrences_are_the_same_wherever_one_begins_to_look(minute, hour, day,
         assert next(times.after(cron, zone, one)) == found[place + 1]
         between = one + (found[place + 1] - one) / 2
         assert next(times.after(cron, zone, between)) == found[place + 1]
+
+
+CLOCK_CHANGES = [
+    (zone, change)
+    for zone in ZONES
+    for change in times.changes(ZoneInfo(zone), NOW - 366 * times.DAY, NOW + 366 * times.DAY)
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(minute=FIELD, hour=HOURS, week=WEEK, change=some.sampled_from(CLOCK_CHANGES))
+def test_what_goes_by_the_time_that_passes_occurs_at_each_instant_whose_wall_says_so(
+    minute, hour, week, change
+):
+    """Over a change of half an hour, or at a quarter to, the library left out an occurrence."""
+    cron, (zone, at) = f"{minute} {hour} * * {week}", change
+    assume(not times.by_day(cron))
+    since = at - 7 * HOUR
+    expected = []
+    for number in range(1, 14 * 60):
+        one = since + number * dt.timedelta(minutes=1)
+        wall = one.astimezone(ZoneInfo(zone)).replace(tzinfo=None, fold=0)
+        if next(CronSim(cron, wall - times.SECOND)) == wall:
+            expected.append(one)
+    found = itertools.takewhile(lambda one: one < since + 14 * HOUR, times.after(cron, zone, since))
+    assert list(found) == expected
 
 
 @settings(max_examples=60, deadline=None)
