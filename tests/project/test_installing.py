@@ -232,10 +232,12 @@ class Installation:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """What requirements.txt alone brings, for all tests here."""
-    one = Installation(tmp_path_factory.mktemp("installing") / "none")
+    folder = tmp_path_factory.mktemp("installing")
+    one = Installation(folder / "none")
     _uv("venv", "-q", "--python", sys.executable, str(one.venv))
     one.have(frozenset())
-    return one
+    yield one
+    shutil.rmtree(folder)  # 300 MB, in memory
 
 
 @pytest.fixture(scope="module")
