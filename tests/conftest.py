@@ -53,6 +53,7 @@ from runs.engine.context import streaming
 from runs.models import Pause, WorkOrder
 from tests.databases import cleaning, copies
 from tests.databases import unguarded as ledger
+from tests.databases.lent import lending
 from tests.databases.unguarded import unguarded as unguarded
 from tests.databases.whole import let_writer_go
 from tests.house import durations
@@ -241,15 +242,11 @@ def uses_database(item: pytest.Item) -> bool:
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
     """The tests' database is a copy of one with tables, where the tests have servers of their own;
     else migrations make it.
-
-    Threads take their connections to PostgreSQL from a pool: each new one plans all its queries
-    anew, which was a seventh of the time of files with races. There are as many as threads ask for.
     """
     if "WAYSTATION_DATA" not in os.environ or "TEST_REDIS_URL" not in os.environ:
         yield
     elif connection.vendor == "postgresql":
         connection.settings_dict["TEST"]["TEMPLATE"] = copies.postgresql_tables()
-        connection.settings_dict["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 1000}
         yield
     else:
         creation: Any = connection.creation  # its stubs do not know this
@@ -267,8 +264,9 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     """The tests' database goes when the writer of what steps say is out of it: PostgreSQL drops
     none that somebody is in.
     """
-    yield
-    let_writer_go()
+    with lending():
+        yield
+        let_writer_go()
 
 
 @pytest.fixture(autouse=True)
