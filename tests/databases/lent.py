@@ -29,10 +29,11 @@ def lending() -> Iterator[None]:
     """Meanwhile; then all are closed: PostgreSQL drops no database that somebody is in."""
     base: Any = DatabaseWrapper
     connect, close = base.get_new_connection, base._close
-    own = default.settings_dict["HOST"]  # others are killed, and come back as a standby
+    # other servers are killed and come back as standbys, other databases are copied
+    own = default.settings_dict["HOST"], default.settings_dict["NAME"]
 
     def lend(wrapper: Any, given: dict[str, Any]) -> Any:
-        if wrapper.pool or given.get("host") != own:
+        if wrapper.pool or (given.get("host"), given["dbname"]) != own:
             return connect(wrapper, given)
         key = tuple((name, one) for name, one in sorted(given.items()) if isinstance(one, PLAIN))
         while _idle[key]:
@@ -54,7 +55,7 @@ def lending() -> Iterator[None]:
                 close(wrapper)
                 return
             connection.autocommit = True
-            connection.execute("RESET ALL")
+            connection.execute("RESET ALL; SELECT pg_advisory_unlock_all()", prepare=False)
         except psycopg.Error:
             close(wrapper)
         else:
