@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -36,13 +36,13 @@ def lending() -> Iterator[None]:
         if wrapper.pool or (given.get("host"), given["dbname"]) != own:
             return connect(wrapper, given)
         key = tuple((name, one) for name, one in sorted(given.items()) if isinstance(one, PLAIN))
-        while _idle[key]:
-            connection = _idle[key].pop()
-            # where the server has ended it there is something to read
-            if not select.select([connection.fileno()], [], [], 0)[0]:
-                wrapper.isolation_level = IsolationLevel.READ_COMMITTED
-                return connection
-            connection.close()
+        with suppress(IndexError):
+            while True:
+                connection = _idle[key].pop()
+                if _works(connection):
+                    wrapper.isolation_level = IsolationLevel.READ_COMMITTED
+                    return connection
+                connection.close()
         connection = connect(wrapper, given)
         connection.lent_as = key
         return connection
@@ -68,3 +68,12 @@ def lending() -> Iterator[None]:
         for connection in connections:
             connection.close()
     _idle.clear()
+
+
+def _works(connection: psycopg.Connection) -> bool:
+    """Whether neither end has closed it: where the server has, there is something to read."""
+    if connection.closed:
+        return False
+    reading = select.poll()
+    reading.register(connection.fileno(), select.POLLIN)
+    return not reading.poll(0)
