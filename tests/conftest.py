@@ -47,6 +47,7 @@ from hitl.host.broker import MemoryChannel
 from hitl.live import topics
 from hitl.models import ApiToken
 from runs import services as runs
+from runs import tasks
 from runs.agents import model
 from runs.engine.advance import advance
 from runs.engine.context import streaming
@@ -318,8 +319,11 @@ def planned_once() -> None:
 
 @pytest.fixture(autouse=True)
 def empty_broker() -> None:
-    """Nobody takes what tests send to the broker in memory; once it is full, a sweep sends less."""
+    """Nobody takes what tests send to the broker in memory; once it is full, a sweep sends less.
+    What a test wanted sent in a minute is not sent in another one.
+    """
     MemoryChannel.queues.clear()
+    tasks._later.forget()
 
 
 @pytest.fixture(autouse=True, scope="session")
