@@ -26,6 +26,10 @@ FIELDS = 5
 UNTIL = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 """A time until which an occurrence may start."""
 LONGEST = 100
+NEVER = 50 * 366 * DAY
+"""After so long without an occurrence there is none, for the library, too: all of them may be in an
+hour that the clock leaves out each year.
+"""
 COUNTED = 2_000
 """Missed occurrences that are counted one by one; of more it is said that there were more."""
 MOST = 100
@@ -103,16 +107,18 @@ def _by_time_that_passes(cron: str, zone: ZoneInfo, at: dt.datetime) -> Iterator
     The library is asked for walls alone, from each change of the clock anew: over a change it goes
     in whole hours, and leaves out times where that is one of half an hour, or not at a full hour.
     """
-    start = at
+    start = last = at
     while True:
         here = offset(zone, at)
         for wall in CronSim(cron, start.replace(tzinfo=None) + here):
             found = wall.replace(tzinfo=dt.UTC) - here
+            if found - last > NEVER:
+                return
             change = next(changes(zone, at, found), None)
             if change is not None and change <= found:
                 at, start = change, change - SECOND
                 break
-            at = found
+            at = last = found
             yield found
         else:
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from contextlib import suppress
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -225,6 +226,16 @@ def test_years_of_minutes_cost_no_more_than_a_glance(catch_up):
 def test_an_expression_that_is_none_is_refused_with_words(cron, words):
     with pytest.raises(times.CronInvalid, match=words):
         times.check(cron, "UTC", now=NOW)
+
+
+def test_one_whose_hour_the_clock_leaves_out_each_year_is_refused_after_fifty():
+    """In Cairo the last Friday of April has no first hour. Up to the year 9999 that took 4 s."""
+    with (
+        patch.object(times, "changes", wraps=times.changes) as looked,
+        pytest.raises(times.CronInvalid, match="never occurs"),
+    ):
+        times.check("*/30 0 * 4 5L", "Africa/Cairo", now=NOW)
+    assert 50 < looked.call_count < 200
 
 
 @settings(max_examples=200, deadline=None)

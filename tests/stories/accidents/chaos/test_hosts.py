@@ -42,7 +42,7 @@ def test_a_worker_cut_off_in_a_step_and_a_lost_primary_leave_nothing_behind_but_
 
 
 def test_hosts_that_are_drawn_before_any_is_cabled_share_no_addresses():
-    """One run of the drill in 170 had two databases in one network, of which one was not heard."""
+    """In one run of the drill of 170 two servers were in one network, and one was not heard."""
     drawn = [Namespace(number).there for number in range(99)]
     assert len(set(drawn)) == len(drawn)
 
