@@ -210,6 +210,7 @@ def place(item: pytest.Item) -> str:
     return place_of(item.path)
 
 
+@cache
 def place_of(path: Path) -> str:
     return path.relative_to(Path(__file__).parent).as_posix()
 

@@ -18,6 +18,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from tests.databases import kept
+from tests.programs import warm
 from tests.servers.private import faketime, find, postgresql, redis
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,10 +33,10 @@ NEEDED = {
 """Debian's package → its program; of several, one is enough. Pages need less than half of the
 processor's time in the first of the two browsers.
 """
-SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
+PROCESSES = f"4*popen//python={sys.executable} -m tests.programs.forked"
+"""With SQLite's, three more than CI has processors: while stories wait, others work."""
+SPREAD = ["--tx", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py and the lanes of tests/house/lanes.py."""
-ON_POSTGRESQL, ON_SQLITE = ["-n", "4"], ["-n", "1"]
-"""Three more than CI has processors: while stories wait for servers and time-outs, others work."""
 ON_BOTH = ["-m", "not stack and not one_database"]
 SPOKEN_WITH = {"-s", "--pdb", "--trace"}
 """With these somebody wants to speak with the process, and with one at a time."""
@@ -71,8 +72,11 @@ def main(arguments: list[str]) -> int:
         one = is_one_file(arguments)
         if one:
             environment["SCREENSHOTS"] = "1"
-        spread = ([], []) if one else ([*ON_POSTGRESQL, *SPREAD], [*ON_SQLITE, *SPREAD])
-        commands = [*spread[0], *arguments], [*spread[1], *ON_BOTH, *arguments]
+        else:
+            wait = warm.waiting_for_all(folder / "waiting", environment, arguments)
+            told = stack.enter_context(wait)
+            environment, sqlite = {**environment, **told}, {**sqlite, **told}
+        commands = [*([] if one else SPREAD), *arguments], [*ON_BOTH, *arguments]
         if not SPOKEN_WITH & set(arguments):
             with ThreadPoolExecutor() as pool:
                 beside = pool.submit(pytest, sqlite, commands[1], into=folder / "second")

@@ -143,6 +143,25 @@ def test_one_that_may_begin_others_does_so_where_it_began_itself():
     assert (child, code) == (own, "0")
 
 
+def test_all_of_a_run_ask_one_process(tmp_path):
+    """And with the run it ends."""
+    with warm.waiting_for_all(tmp_path / "doors", os.environ, []) as told:
+        environment = {**os.environ, **warm.OWN, **told}
+        begun = [
+            subprocess.run(
+                [sys.executable, "-c", BEGINS_ANOTHER],
+                cwd=warm.ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.split()[0]
+            for _ in range(2)
+        ]
+    assert begun[0] == begun[1] != str(os.getpid())
+    assert not Path("/proc", begun[0]).exists()
+
+
 def test_of_another_version_nothing_is_read_here(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "__init__.py").touch()

@@ -5,6 +5,9 @@ A process has loaded them and waits, another one has read the product, too (`pro
 a fork, which then reads its environment, Django's settings and what else is its own as every other
 start does. Where Python or a library is told something else when it is loaded, a program starts
 cold.
+
+They wait for one process and end with it, or for all of a run that `tests/run.py` began. There
+pytest's own processes begin so, too: each would read all tests, and hold them.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from functools import cache, partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -100,6 +104,8 @@ BEGINS_MORE = "TESTS_WARM"
 """Tells a program that may begin others where they wait: its own number, a file's, what is loaded.
 A process of which it is not the number got the variable with its environment, and no more.
 """
+WAIT = "TESTS_WAIT"
+"""Tells where those are asked that wait for all of a run: a folder of their doors."""
 ENDED = struct.Struct("i")
 """How a process ended, as `os.waitpid` gives it."""
 _asks = threading.Lock()
@@ -152,13 +158,28 @@ def start(
     where another version of the product is, instead.
     """
     assert root == ROOT or not of_product
+    loaded = "product" if of_product else "libraries"
+    with open(os.devnull, "rb") as nothing:
+        files = [nothing.fileno(), output, errors]
+        return begin(loaded, arguments, environment, files, umask, begins_more, root)
+
+
+def begin(
+    loaded: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    files: list[int],
+    umask: int,
+    begins_more: bool = False,
+    root: Path = ROOT,
+) -> Process:
+    """`start`, with its three standard files, and where this is `loaded`."""
     ending, told = os.pipe()
     wish = json.dumps([[*arguments], {**environment}, umask, begins_more, str(root)]).encode()
     try:
-        with open(os.devnull, "rb") as nothing, _asks:
-            files = [nothing.fileno(), output, errors, told]
-            waiting = _waiting("product" if of_product else "libraries")
-            socket.send_fds(waiting, [len(wish).to_bytes(8)], files)
+        with _asks:
+            waiting = _waiting(loaded)
+            socket.send_fds(waiting, [len(wish).to_bytes(8)], [*files, told])
             waiting.sendall(wish)
             pid = int.from_bytes(waiting.recv(8))
     finally:
@@ -181,19 +202,18 @@ def _read_first(environment: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _waiting(loaded: str) -> socket.socket:
-    """To the process that waits for programs to begin; it ends with the one that started it."""
+    """To the process that waits for programs to begin."""
     given = os.environ.get(BEGINS_MORE, "").split(":")
     if given[:1] == [str(os.getpid())] and given[2] == loaded:
         return socket.socket(fileno=int(given[1]))
+    door = Path(os.environ.get(WAIT, ""), loaded)
+    if door.is_socket():
+        mine = socket.socket(socket.AF_UNIX)
+        mine.connect(str(door))
+        atexit.register(mine.close)
+        return mine
     mine, its = socket.socketpair()
-    with its:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.programs.warm", str(its.fileno()), loaded],
-            cwd=ROOT,
-            env={**os.environ, **OWN},
-            pass_fds=[its.fileno()],
-            start_new_session=True,
-        )
+    process = _wait(its, loaded, os.environ)
 
     def end() -> None:
         mine.close()
@@ -203,17 +223,67 @@ def _waiting(loaded: str) -> socket.socket:
     return mine
 
 
-def main(asked: socket.socket, loaded: str) -> list[str]:
+def _wait(
+    asked: socket.socket, loaded: str, environment: Mapping[str, str], *tests: str
+) -> subprocess.Popen[bytes]:
+    with asked:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.programs.warm", str(asked.fileno()), loaded, *tests],
+            cwd=ROOT,
+            env={**environment, **OWN},
+            pass_fds=[asked.fileno()],
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def waiting_for_all(
+    folder: Path, environment: Mapping[str, str], tests: Sequence[str]
+) -> Iterator[dict[str, str]]:
+    """Have processes wait for all of a run, whose pytest is to read `tests`. Gives what its
+    environment is to say of them. Those whom nobody asks read nothing.
+    """
+    folder.mkdir()
+    with ExitStack() as stack:
+        for loaded, *told in (["libraries"], ["product"], ["tests", *tests]):
+            door = socket.socket(socket.AF_UNIX)
+            door.bind(str(folder / loaded))
+            door.listen()
+            process = stack.enter_context(_wait(door, loaded, environment, *told))
+            stack.callback(process.terminate)
+        yield {WAIT: str(folder)}
+
+
+class _Modules:
+    """What is defined in them is looked at by each process itself."""
+
+    def pytest_pycollect_makeitem(self) -> list[Any]:
+        return []
+
+
+def _read(loaded: str, tests: Sequence[str]) -> Callable[..., None] | None:
+    """What a program does first where this is read."""
+    if loaded == "tests":
+        pytest = importlib.import_module("pytest")
+        with redirect_stdout(StringIO()):
+            pytest.main(["--collect-only", "-qq", *tests], plugins=[_Modules()])
+        return None
+    for name in LOADED:
+        importlib.import_module(name)
+    if loaded == "libraries":
+        return None
+    product = importlib.import_module("tests.programs.product")
+    return partial(product.begin_anew, *product.read())
+
+
+def main(asked: socket.socket, loaded: str, *tests: str) -> list[str]:
     """Begin what is asked for. Gives a program's arguments in each that begins, and does not
     come back else.
     """
-    for name in LOADED:
-        importlib.import_module(name)
-    begin_anew = None
-    if loaded == "product":
-        from tests.programs import product
-
-        begin_anew = partial(product.begin_anew, *product.read())
+    all_ask = bool(asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    if all_ask:
+        select.select([asked], [], [])
+    begin_anew = _read(loaded, tests)
     gc.freeze()  # what is loaded stays, and is not copied by looking for garbage
     running: dict[int, tuple[int, int]] = {}
     doors = [asked]
@@ -227,6 +297,9 @@ def main(asked: socket.socket, loaded: str) -> list[str]:
                 with suppress(BrokenPipeError):  # nobody asks any more
                     os.write(told, ENDED.pack(os.waitpid(pid, 0)[1]))
                 os.close(told)
+                continue
+            if ready is asked and all_ask:
+                doors.append(asked.accept()[0])
                 continue
             size, files, _, _ = socket.recv_fds(ready, 8, 4)
             if not size:
@@ -285,9 +358,9 @@ class _Leaving:
     code: int | None = None
     """What it ends with; `None` leaves it to Python, which has something to tell."""
 
-    def run(self, asked: socket.socket, loaded: str) -> None:
+    def run(self, asked: socket.socket, *loaded: str) -> None:
         try:
-            run(*main(asked, loaded))
+            run(*main(asked, *loaded))
             self.code = 0
         except SystemExit as ended:
             if ended.code is None or isinstance(ended.code, int):
@@ -319,4 +392,4 @@ def run(kind: str, *arguments: str) -> None:
 if __name__ == "__main__":
     leaving = _Leaving()
     atexit.register(leaving.at_last)  # first, so it is called last
-    leaving.run(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    leaving.run(socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:])
