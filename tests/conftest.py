@@ -280,7 +280,6 @@ def no_time_from_a_database_that_is_not_there(
         monkeypatch.setattr(clock, "_look", lambda: None)
 
 
-@pytest.fixture(autouse=True, scope="session")
 def quick_passwords() -> None:
     """Passwords are hashed as slowly as they should be in the product; here every test makes
     people.
@@ -288,7 +287,6 @@ def quick_passwords() -> None:
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-@pytest.fixture(autouse=True, scope="session")
 def certificates_read_once() -> None:
     """Each client of HTTP reads all certificates that the machine trusts, 20 ms of work, and
     nearly all tests speak with this machine, where none is shown.
@@ -297,7 +295,6 @@ def certificates_read_once() -> None:
     transports.create_ssl_context = cache(transports.create_ssl_context)
 
 
-@pytest.fixture(autouse=True, scope="session")
 def planned_once() -> None:
     """PostgreSQL keeps what it has planned for a connection though a test is rolled back: the
     driver has it forget all statements then, since one might have dropped a table. Planning takes
@@ -327,26 +324,22 @@ def empty_broker() -> None:
     tasks._later.forget()
 
 
-@pytest.fixture(autouse=True, scope="session")
 def many_strangers() -> None:
     """All tests come from one address; what limits it has tests of its own."""
     for name in ("ANONYMOUS_RATE", "LOGIN_ADDRESS_FAILURES"):
         setattr(django_settings, f"WAYSTATION_{name}", 1_000_000)
 
 
-@pytest.fixture(autouse=True, scope="session")
 def endpoints_here() -> None:
     """Endpoints of tests are on this machine; that others are not reached has tests of its own."""
     model.configure(replace(model.server(), allow=("127.0.0.1",)))
 
 
-@pytest.fixture(autouse=True, scope="session")
 def quick_static_files() -> None:
     """Looked for when asked for, not listed anew by each test's client."""
     django_settings.WHITENOISE_AUTOREFRESH = True
 
 
-@pytest.fixture(autouse=True, scope="session")
 def contexts_once() -> None:
     """Django's client copies the context of each template that is drawn, though hundreds of a page
     share one.
@@ -363,7 +356,6 @@ def contexts_once() -> None:
     client.store_rendered_templates = once
 
 
-@pytest.fixture(autouse=True, scope="session")
 def logged_in_by_one_row() -> None:
     """`force_login` gives a new browser the session that logging in would leave, in one statement
     in place of eighteen. Nobody logs in, so nothing is noted of it; `login` does.
@@ -387,7 +379,6 @@ def logged_in_by_one_row() -> None:
     browsers.force_login = log_in
 
 
-@pytest.fixture(autouse=True, scope="session")
 def short_connections() -> None:
     """The writer of what steps say gives its connection back before its test's database is
     emptied. What a test's own transaction holds, no other connection sees: there it is told
@@ -407,13 +398,30 @@ def short_connections() -> None:
     streaming.announce = announce_outside
 
 
-@pytest.fixture(autouse=True, scope="session")
 def quick_flush() -> None:
     """The database is emptied after each test that commits."""
     case: Any = TransactionTestCase
     case._fixture_teardown = lambda test: cleaning.empty(
         test._databases_names(include_mirrors=False)
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def for_all_tests() -> None:
+    """One fixture, not ten: each is asked for and looked up for each test."""
+    for make in (
+        quick_passwords,
+        certificates_read_once,
+        planned_once,
+        many_strangers,
+        endpoints_here,
+        quick_static_files,
+        contexts_once,
+        logged_in_by_one_row,
+        short_connections,
+        quick_flush,
+    ):
+        make()
 
 
 @pytest.fixture(autouse=True, scope="module")
