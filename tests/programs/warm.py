@@ -224,7 +224,11 @@ def _waiting(loaded: str) -> socket.socket:
 
 
 def _wait(
-    asked: socket.socket, loaded: str, environment: Mapping[str, str], *tests: str
+    asked: socket.socket,
+    loaded: str,
+    environment: Mapping[str, str],
+    *tests: str,
+    until: int | None = None,
 ) -> subprocess.Popen[bytes]:
     with asked:
         return subprocess.Popen(
@@ -232,6 +236,7 @@ def _wait(
             cwd=ROOT,
             env={**environment, **OWN},
             pass_fds=[asked.fileno()],
+            stdin=until,
             start_new_session=True,
         )
 
@@ -249,8 +254,8 @@ def waiting_for_all(
             door = socket.socket(socket.AF_UNIX)
             door.bind(str(folder / loaded))
             door.listen()
-            process = stack.enter_context(_wait(door, loaded, environment, *told))
-            stack.callback(process.terminate)
+            # they end where nobody holds the other side of this pipe, whatever became of the run
+            stack.enter_context(_wait(door, loaded, environment, *told, until=subprocess.PIPE))
         yield {WAIT: str(folder)}
 
 
@@ -281,16 +286,19 @@ def main(asked: socket.socket, loaded: str, *tests: str) -> list[str]:
     come back else.
     """
     all_ask = bool(asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    if all_ask:
-        select.select([asked], [], [])
+    end = [sys.stdin.fileno()] if all_ask else []
+    if all_ask and asked not in select.select([asked, *end], [], [])[0]:
+        raise SystemExit
     begin_anew = _read(loaded, tests)
     gc.freeze()  # what is loaded stays, and is not copied by looking for garbage
     running: dict[int, tuple[int, int]] = {}
     doors = [asked]
     waited_for: list[socket.socket | int]
     while True:
-        waited_for = [*doors, *running]
+        waited_for = [*doors, *running, *end]
         for ready in select.select(waited_for, [], [])[0]:
+            if ready in end:
+                raise SystemExit
             if isinstance(ready, int):
                 pid, told = running.pop(ready)
                 os.close(ready)
