@@ -52,6 +52,7 @@ def look(resolver, before=""):
 look(get_resolver())
 admin.autodiscover()
 print([(str(model), type(page).__name__) for model, page in admin.site._registry.items()])
+print(sorted(os.environ.items()))
 """
 
 
