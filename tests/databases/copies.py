@@ -99,22 +99,29 @@ def _at(server: str, name: str) -> str:
 
 
 def sqlite(folder: Path) -> None:
-    """Put an embedded database with tables and no rows into a data folder."""
+    """Put an embedded database with tables and the shipped templates into a data folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(sqlite_tables(), folder / "waystation.sqlite3")
+    made = _file_made_once("with_templates", TEMPLATES, like=sqlite_tables())
+    shutil.copyfile(made, folder / "waystation.sqlite3")
 
 
 def sqlite_tables() -> Path:
     """An embedded database with tables and no rows, to copy."""
+    return _file_made_once("prepared", TABLES)
+
+
+def _file_made_once(name: str, code: str, *, like: Path | None = None) -> Path:
     data = Path(os.environ["WAYSTATION_DATA"])
     data.mkdir(parents=True, exist_ok=True)
-    made = data / "prepared.sqlite3"
-    with (data / "prepared.lock").open("w") as lock:
+    made = data / f"{name}.sqlite3"
+    with (data / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            unfinished = data / "unfinished.sqlite3"
+            unfinished = data / f"unfinished_{name}.sqlite3"
             unfinished.unlink(missing_ok=True)
-            _make(f"sqlite:///{unfinished}", TABLES)
+            if like is not None:
+                shutil.copyfile(like, unfinished)
+            _make(f"sqlite:///{unfinished}", code)
             unfinished.rename(made)
     return made
 

@@ -39,9 +39,28 @@ LOADED = (
     "django.contrib.staticfiles.storage",
     "drf_spectacular.checks",
     "extensions.agui.running",
+    "extensions.booking.outcomes",
+    "extensions.booking.reviewed",
+    "extensions.coding.agents",
+    "extensions.coding.command_config",
+    "extensions.coding.commits",
+    "extensions.coding.gate",
+    "extensions.coding.hearing",
+    "extensions.coding.prompts",
     "extensions.einvoice.file",
+    "extensions.langgraph.api.protocol.sockets",
     "extensions.langgraph.api.server",
+    "extensions.langgraph.graphs.drawing",
+    "extensions.langgraph.graphs.inputs",
+    "extensions.langgraph.graphs.questions",
+    "extensions.mail_replies.channel",
     "extensions.mcp.accepted",
+    "extensions.repo_tidy.feedback",
+    "extensions.repo_tidy.planning",
+    "extensions.repo_tidy.report",
+    "extensions.slack.channel",
+    "extensions.teams.channel",
+    "extensions.telegram.channel",
     "hitl.channels.html",
     "hitl.host.doors",
     "hitl.http.compression",
@@ -140,8 +159,9 @@ def begin_anew(
         for each in READ_AGAIN:
             importlib.reload(sys.modules[each])
         del sys.modules[SETTINGS]
-        # as `project` does, which was read
+        # as `project` and `hitl.host.celery` do, which were read
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
+        os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
         usual(self, name)
         own: dict[str, Any] = {name: getattr(self._wrapped, name, ABSENT) for name in was_read}
         # further ones are read as ever; no database was asked

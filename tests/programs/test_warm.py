@@ -52,6 +52,8 @@ def look(resolver, before=""):
 look(get_resolver())
 admin.autodiscover()
 print([(str(model), type(page).__name__) for model, page in admin.site._registry.items()])
+# Python itself says LC_CTYPE where no language is said
+print(sorted(told for told in os.environ.items() if told[0] != "LC_CTYPE"))
 """
 
 

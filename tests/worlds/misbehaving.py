@@ -36,7 +36,7 @@ def spin() -> None:
         rests = time.monotonic() + 0.05
         while time.monotonic() < rests:
             pass
-        time.sleep(0.45)  # other tests want the processor, too
+        time.sleep(1.2)  # other tests want the processor, too
 
 
 def sleep() -> None:

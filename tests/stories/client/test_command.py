@@ -66,7 +66,8 @@ def call(stack, token, monkeypatch, capsys):
 
 def test_the_main_job_is_done_from_a_terminal(run, call, stack, token):
     """Start, see, revise, approve by what was seen, follow to the end (issue 21, item 4)."""
-    given = ["--repository", str(stack.folder / "celery"), "--input", '{"rules": "I001"}']
+    given = ["--repository", str(stack.folder / "celery")]
+    given += ["--input", '{"rules": "I001", "paths": "src/sample"}']
     code, order, _ = run("start", "repo-tidy", *given, "--key", "from-a-terminal")
     assert (code, order[:3]) == (0, "wo_")
     order = order.strip()

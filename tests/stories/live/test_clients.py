@@ -37,7 +37,7 @@ def order(stack: Stack, token: Callable[[str], str]) -> str:
     body = {
         "template": "repo-tidy",
         "repository_url": str(stack.folder / "celery"),
-        "input": {"rules": "F401"},
+        "input": {"rules": "F401", "paths": "src/sample"},
     }
     made = [
         stack.call("POST", "/api/v1/work-orders", body, token=token("ana"))[1]["id"]

@@ -264,7 +264,7 @@ async def test_a_connection_that_breaks_loses_nothing_and_doubles_nothing(server
         await raw.http.aclose()
     if transport == "websocket":
         return  # the other one begins anew over the same wire
-    every = [40, *range(300, 12_000, 900)]
+    every = [40, *range(300, 12_000, 2400)]
     async with cutting(server.port, every) as (url, cutter):
         raw = Raw(server, url=url)
         assert await raw.in_spite_of_cuts(thread.thread_id, until="completed") == whole

@@ -130,7 +130,7 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     made = {
         "template": "repo-tidy",
         "repository_url": str(stack.folder / "celery"),
-        "input": {"rules": "I"},
+        "input": {"rules": "I", "paths": "src/sample"},
         "team": "platform",
     }
     status, order = stack.call("POST", "/api/v1/work-orders", made, token=token("ana"))

@@ -327,7 +327,7 @@ async def test_an_agent_starts_work_once_under_its_key(server: Stack):
         wanted = {
             "template": "repo-tidy",
             "repository_url": f"file://{server.folder}/celery",
-            "input": {"rules": "F401"},
+            "input": {"rules": "F401", "paths": "src/sample"},
             "key": uuid.uuid4().hex,
         }
         order = await given(ana, "start_work_order", **wanted)

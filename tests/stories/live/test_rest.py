@@ -72,7 +72,8 @@ def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(
 def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
     """S4-63: level 10 on real processes."""
     ana = token("ana")
-    order = create(stack, ana, template="repo-tidy-quick", input={"rules": "I001"})
+    rules = {"rules": "I001", "paths": "src/sample"}
+    order = create(stack, ana, template="repo-tidy-quick", input=rules)
     events = list(stack.events(order["id"], ana))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert [event["event"] for event in events][-2:] == ["run_completed", "checkpoint_created"]
@@ -107,7 +108,7 @@ def test_the_main_job_over_the_shell(stack, token):
         "--template",
         "repo-tidy",
         "--input",
-        '{"rules": "UP007"}',
+        '{"rules": "F401", "paths": "src/sample"}',
     ).strip()
     stack.paused(order, ana, "awaiting_plan_approval")
     stack.manage("workorder", "--user", "ana", "revise", order, "not in tests/")
