@@ -18,9 +18,9 @@ from django.db import models, transaction
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import live
-from hitl.decisions import visibility
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.policy import Actor
+from hitl.decisions.visibility import find_shown
 from hitl.models import Presence
 from hitl.rendering.links import root_of
 from runs.models import Pause
@@ -40,7 +40,7 @@ class Present(TypedDict):
 
 def look(pause_id: uuid.UUID, *, by: User, now: dt.datetime) -> list[Present]:
     """Who else is at a question, by name. Raises services.NotFound."""
-    return _others(_find(pause_id, by), by, now)
+    return _others(find_shown(pause_id, by=by), by, now)
 
 
 def note(pause_id: uuid.UUID, *, by: User, writing: bool, now: dt.datetime) -> list[Present]:
@@ -48,7 +48,7 @@ def note(pause_id: uuid.UUID, *, by: User, writing: bool, now: dt.datetime) -> l
 
     Of one that is closed nobody is. Raises services.NotFound.
     """
-    pause = _find(pause_id, by)
+    pause = find_shown(pause_id, by=by)
     if pause.status == PauseStatus.OPEN and _is_named(pause, by):
         _note(pause, by, writing, now)
     return _others(pause, by, now)
@@ -94,11 +94,6 @@ def old(*, now: dt.datetime | clock.FromNow) -> models.QuerySet[Presence]:
 
 def drop_old(*, now: dt.datetime) -> None:
     old(now=now).delete()
-
-
-def _find(pause_id: uuid.UUID, by: User) -> Pause:
-    pauses = Pause.objects.shown().select_related("run__parent")
-    return visibility.find_pause(pauses, pause_id, by=by)
 
 
 def _is_named(pause: Pause, by: User) -> bool:

@@ -33,10 +33,9 @@ REDIS_NUMBERS = {
     "broker": 3,
     "queues": 4,
     "bodies": 5,
-    "threads": 6,
-    "backends": 7,
-    "clocks": 8,
-    "upgrade": 9,
+    "backends": 6,
+    "clocks": 7,
+    "upgrade": 8,
 }
 AT_ONCE = 4
 """Browsers of one person in one test."""
@@ -90,8 +89,10 @@ def make_slow_stack(folder: Path, name: str) -> SlowStack:
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """PostgreSQL, Redis, Daphne, one Celery worker process with two children, beat."""
-    stack = make_stack(tmp_path_factory.mktemp("stories"), "stories")
+    """PostgreSQL, Redis, Daphne, one Celery worker process with two children, beat; beside the
+    templates that are shipped those of `tests.servers.slow_steps`.
+    """
+    stack = make_slow_stack(tmp_path_factory.mktemp("stories"), "stories")
     settle(stack)
     try:
         stack.worker()

@@ -45,17 +45,9 @@ def open_history(page: Page, thread: str) -> None:
     expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
 
 
-def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees_the_new_branch_complete(
-    stack, open_page, token
-):
-    """Issue 4, 9; S0-54, S0-55, S0-80: the plan took in too much; the fork has a narrower one, and
-    the code goes back with it.
-    """
-    ana = token("ana")
-    order = tidied(stack, ana, "I001, UP007")
-    assert sorted(subjects(stack, order)) == ["Fix I001", "Fix UP007"]
+def fork(stack, page: Page, order: str, ana: str) -> None:
+    """The plan took in too much; the fork has a narrower one, and the code goes back with it."""
     thread = stack.order(order, ana)["thread_id"]
-    page = open_page("olga", "/admin/")
     open_history(page, thread)
     table = page.locator("#history table")
     assert table.locator("thead th").all_inner_texts() == [
@@ -120,15 +112,8 @@ def fits_a_phone(page: Page, name: str) -> None:
     shot(page, f"{name}-desktop")
 
 
-def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(
-    stack, open_page, token
-):
-    """Issue 4, 10: what will be repeated and what is kept is said before it is done; a phone will
-    do.
-    """
-    ana = token("ana")
-    order = tidied(stack, ana, "I001")
-    page = open_page("ben", f"/work-orders/{order}/", java_script_enabled=False)
+def resume(stack, page: Page, order: str, ana: str) -> None:
+    """What will be repeated and what is kept is said before it is done; a phone will do."""
     page.get_by_role("link", name="History and branches").click()
     expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
     fits_a_phone(page, "history")
@@ -151,4 +136,18 @@ def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(
     stack.ended(order, ana)
     page.goto(page.url)
     page.get_by_role("link", name="History and branches").click()
-    expect(page.locator(".branches")).to_contain_text("Branch 2")
+    expect(page.locator(".branches")).to_contain_text("Branch 3")
+
+
+def test_an_operator_forks_where_a_run_went_wrong_and_a_reviewer_resumes_from_a_checkpoint(
+    stack, open_page, token
+):
+    """Issue 4, 9 and 10; S0-54, S0-55, S0-80: one in the admin, with an edit; then the other on the
+    order's own pages, without JavaScript. Each sees a new branch complete.
+    """
+    ana = token("ana")
+    order = tidied(stack, ana, "I001, UP007")
+    assert sorted(subjects(stack, order)) == ["Fix I001", "Fix UP007"]
+    fork(stack, open_page("olga", "/admin/"), order, ana)
+    reviewers = open_page("ben", f"/work-orders/{order}/", java_script_enabled=False)
+    resume(stack, reviewers, order, ana)

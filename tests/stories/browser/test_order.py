@@ -90,20 +90,50 @@ def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, o
     assert order in page.url
 
 
-def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page):
-    """Two people, two devices; each sees the other at the question, and the answer of one turns the
-    card of the other. F9.
+def test_two_people_at_one_question_are_brought_what_the_other_does(stack, open_page, token):
+    """F8, F9: comments, a claim and its end come alone, each once; the card is not written anew,
+    and what somebody types stays. Each sees the other at the question, and the answer of one, on a
+    phone, turns the card of the other.
     """
     desktop = open_page("ana", NEW)
     order = make_order(desktop, stack.folder / "celery", rules="I")
     expect(card(desktop, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    pause = desktop.locator("[data-presence]").get_attribute("data-presence")
+    desktop.locator("[data-revise]").click()
+    words = desktop.get_by_placeholder("Provide feedback for revision...")
+    words.fill("half a sentence")
+    looks: list[Response] = []
+    desktop.on(
+        "response", lambda response: looks.append(response) if "?live" in response.url else None
+    )
+    for path, body, words_of_it in (
+        ("comments", {"text": "Is it so?"}, "commented"),
+        ("comments", {"text": "And this?"}, "commented"),
+        ("claim", {}, "claimed the question"),
+        ("release", {}, "released the question"),
+    ):
+        if path == "claim":
+            expect(desktop.locator("[data-live=talk]")).to_contain_text("And this?")
+            expect(words).to_have_value("half a sentence")
+        status, _ = stack.call("POST", f"/api/v1/pauses/{pause}/{path}", body, token=token("ben"))
+        assert status in {200, 201}
+        expect(desktop.locator(".timeline li").first).to_contain_text(f"Ben {words_of_it}")
+    expect(desktop.locator("[data-live=talk]")).to_contain_text("Is it so?")
+    # unsent, while it was claimed
+    expect(desktop.locator("main")).to_contain_text("half a sentence")
+    rows = desktop.locator(".timeline li").evaluate_all("rows => rows.map(({ id }) => id)")
+    assert len(rows) == len(set(rows))
+    assert rows == sorted(rows, key=lambda row: -int(row.rpartition("-")[2]))
+    told = [look.text() for look in looks if look.status == 200]
+    assert told
+    assert not [text for text in told if 'data-live="card"' in text]
     phone = open_page("ben", "/", **PHONE)
     expect(phone.locator("main")).to_contain_text("Waiting for you")
     shot(phone, "inbox-phone")
     phone.goto(f"/work-orders/{order}/")
     shot(phone, "plan-phone")
     expect(desktop.locator("[data-presence]")).to_have_text("Ben is viewing")
-    expect(phone.locator("[data-presence]")).to_have_text("Ana is viewing")
+    expect(phone.locator("[data-presence]")).to_have_text("Ana is writing a decision")
     phone.locator("[data-revise]").click()
     phone.get_by_placeholder("Provide feedback for revision...").press_sequentially("shor")
     expect(desktop.locator("[data-presence]")).to_have_text("Ben is writing a decision")
@@ -141,43 +171,6 @@ def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
     expect(page.locator("main")).to_contain_text("Are you sure you want to cancel this work order?")
     page.get_by_role("button", name="Yes, Cancel").click()
     expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase")
-
-
-def test_who_reads_a_question_is_brought_what_others_do_at_it_and_keeps_what_they_typed(
-    stack, open_page, token
-):
-    """F8: comments, a claim and its end come alone, each once; the card is not written anew."""
-    page = open_page("ana", NEW)
-    make_order(page, stack.folder / "celery", rules="I")
-    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
-    pause = page.locator("[data-presence]").get_attribute("data-presence")
-    page.locator("[data-revise]").click()
-    words = page.get_by_placeholder("Provide feedback for revision...")
-    words.fill("half a sentence")
-    looks: list[Response] = []
-    page.on(
-        "response", lambda response: looks.append(response) if "?live" in response.url else None
-    )
-    for path, body, words_of_it in (
-        ("comments", {"text": "Is it so?"}, "commented"),
-        ("comments", {"text": "And this?"}, "commented"),
-        ("claim", {}, "claimed the question"),
-        ("release", {}, "released the question"),
-    ):
-        if path == "claim":
-            expect(page.locator("[data-live=talk]")).to_contain_text("And this?")
-            expect(words).to_have_value("half a sentence")
-        status, _ = stack.call("POST", f"/api/v1/pauses/{pause}/{path}", body, token=token("ben"))
-        assert status in {200, 201}
-        expect(page.locator(".timeline li").first).to_contain_text(f"Ben {words_of_it}")
-    expect(page.locator("[data-live=talk]")).to_contain_text("Is it so?")
-    expect(page.locator("main")).to_contain_text("half a sentence")  # unsent, while it was claimed
-    rows = page.locator(".timeline li").evaluate_all("rows => rows.map(({ id }) => id)")
-    assert len(rows) == len(set(rows))
-    assert rows == sorted(rows, key=lambda row: -int(row.rpartition("-")[2]))
-    told = [look.text() for look in looks if look.status == 200]
-    assert told
-    assert not [text for text in told if 'data-live="card"' in text]
 
 
 def unplug(page: Page) -> None:

@@ -5,29 +5,16 @@ run goes on with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
-from tests.servers.stack import SlowStack, until
-from tests.stories.conftest import make_slow_stack, shot
+from tests.servers.stack import until
+from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    """With a template for threads, which the product does not ship yet."""
-    own = make_slow_stack(tmp_path_factory.mktemp("threads"), "threads")
-    try:
-        own.worker()
-        own.beat()
-        own.web()
-        yield own
-    finally:
-        own.stop()
 
 
 def open_thread(page: Page, title: str) -> None:

@@ -72,7 +72,7 @@ PROBE = """(scope) => {
   };
   return things.map((node) => ({
     is: `${node.tagName.toLowerCase()}${node.id ? `#${node.id}` : ""}[${node.name || node.className || ""}] ${(node.getAttribute("aria-label") || node.textContent).replace(/\\s+/g, " ").trim().slice(0, 40)}`,
-    form: node.form?.className ?? "", name: node.name || "", button: node.tagName === "BUTTON", link: node.tagName === "A", type: node.type || "",
+    tag: node.tagName, form: node.form?.className ?? "", name: node.name || "", button: node.tagName === "BUTTON", link: node.tagName === "A", type: node.type || "",
     decides: node.name === "action" ? node.value : "",
     says: node.closest("[data-say]") !== null,
     takes: node.matches("textarea, select, input"),
@@ -102,6 +102,16 @@ def keys_of(page: Page) -> list[str]:
     ]
 
 
+SILENT = """globalThis.WebSocket = class {
+  static OPEN = 1;
+  readyState = 1;
+  constructor() { setTimeout(() => this.onopen?.()); }
+  send() {}
+  close() {}
+};"""
+"""A socket that says nothing. One of Playwright's is told of each page that is left again and again."""
+
+
 @dataclass
 class Watch:
     """Lets nothing that answers, and no other page, through, and notes what it was.
@@ -115,7 +125,7 @@ class Watch:
     """The answers: an action's name, `say` for a message of a thread."""
 
     def __post_init__(self) -> None:
-        self.page.route_web_socket("**/ws/**", lambda _: None)
+        self.page.add_init_script(SILENT)
         self.page.on("filechooser", lambda _: None)  # none is chosen
         self.browser = self.page.context.new_cdp_session(self.page)
         self.browser.on("Fetch.requestPaused", self._note)
@@ -177,9 +187,11 @@ class Watch:
 
 
 PRESSING = ("Enter", "Space", "Control+Enter")
-"""Keys that press a control, or open something, by the browser's own doing: pressed one by one, as
-a keyboard does, at what stands alike on many pages once. There, and for all other keys, the page's
-scripts alone are asked, which hear what is struck.
+"""Keys that press a control, or open something, by the browser's own doing, pressed as a keyboard
+does: Enter at what stands alike on many pages once, the two others at one control of each sort. To
+the browser they are the same as Enter, or nothing, and to the page's scripts what is struck there,
+like all other keys. Ctrl+K, too, is struck at one of each sort: it is heard wherever the focus is,
+and the dialog that it opens takes longer than all other keys.
 """
 
 
@@ -212,8 +224,7 @@ class Pressing:
         first: dict[str, tuple[int, Groups]] = {}
         heard: list[tuple[int, Groups]] = []
         for at, thing in enumerate(things := self.come()):
-            groups = [*([[key] for key in quiet] if thing["home"] else [quiet])]
-            groups += [["Escape"], ["Control+K"]]
+            groups = [*([[key] for key in quiet] if thing["home"] else [quiet]), ["Escape"]]
             asks = thing["takes"] or thing["decides"] or thing["says"]
             if (name := self._name(thing)) not in self.known | first.keys():
                 first[name] = (at, groups)
@@ -225,9 +236,12 @@ class Pressing:
                 pressed += self.look_at(things[at], groups, told)
                 self.known.add(self._name(things[at], here=True))
         for name, (at, groups) in first.items():
-            thing, pressing = things[at], list(PRESSING)
-            if thing["link"]:  # the browser would open it beside this page
-                groups, pressing = [*groups, ["Control+Enter"]], pressing[:2]
+            thing, pressing = things[at], ["Enter"]
+            if (sort := self._sort(thing)) not in self.known:
+                groups = [*groups, ["Control+K"]]
+                # at a link the browser would open it beside this page
+                pressing = list(PRESSING[:2] if thing["link"] else PRESSING)
+            groups = [*groups, *([key] for key in PRESSING if key not in pressing)]
             self.watch.sent.clear()
             [told], self.ready = self.watch.page.evaluate(STRIKE, [(at, groups)])
             if None in told:  # the page came anew, or it is gone
@@ -236,7 +250,7 @@ class Pressing:
             if None not in told:
                 pressed += self.look_at(thing, groups, told)
                 pressed += sum(self.press(at, thing, key) for key in pressing)
-                self.known |= {name, self._name(thing, here=True)}
+                self.known |= {name, sort, self._name(thing, here=True)}
         self.watch.sent.clear()
         return pressed
 
@@ -264,6 +278,14 @@ class Pressing:
         sends = sorted(_allowed(thing, "Control+Enter", self.goes_with))
         place = "card" if self.scope in CARD and not (here or thing["home"]) else self.scope
         return f"{place} {thing['form']} {thing['name']} {what} {sends}"
+
+    def _sort(self, thing: dict[str, Any]) -> str:
+        """What places have in common to a browser and to who listens on the page: the element, its
+        type, its form, and the answer that it sends.
+        """
+        sends = sorted(_allowed(thing, "Control+Enter", self.goes_with))
+        about = (thing[name] for name in ("tag", "type", "form", "home", "says"))
+        return f"{self.scope} {[*about, *sends]}"
 
     def come(self) -> list[dict[str, Any]]:
         """What can have the focus on a page that is new."""

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
-from tests.servers.stack import ROOT, SlowStack, standing_alone, until
+from tests.servers.stack import REQUESTS, ROOT, SlowStack, standing_alone, until
 from tests.stories.browser.cards import probing
 from tests.stories.browser.devices import PHONE, beside, drawn_beside, row
 from tests.stories.conftest import shot
@@ -145,6 +145,7 @@ def chat(stack: SlowStack) -> dict[str, Any]:
             if one["run_id"] == run["id"]
         ],
         what="the question of the chat",
+        every=REQUESTS,
     )
     return {"id": questions[0]["id"], "path": f"/threads/{thread['id']}/"}
 
