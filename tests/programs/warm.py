@@ -272,6 +272,7 @@ def _begun(files: list[int], environment: dict[str, str], umask: int, root: str)
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     time.tzset()
     python: Any = warnings  # what its command line calls is no name of its own
     python._processoptions([word for word in environment.get(READ_AGAIN, "").split(",") if word])
