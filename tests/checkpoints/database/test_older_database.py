@@ -86,8 +86,8 @@ def test_an_older_data_folder_is_left_as_it_is(tmp_path: Path) -> None:
         )
     before = tell(tmp_path)
     environment = {**plain(), "WAYSTATION_DATA": str(tmp_path)}
-    words = ("manage.py", "standalone", "--demo", "--port", "1")
-    answer = Begun(*words, environment=environment).ended()
+    program = ("manage.py", "standalone", "--demo", "--port", "1")
+    answer = Begun(*program, environment=environment).ended()
     assert answer.returncode == 1
     for words in (
         "Nothing was changed in it",

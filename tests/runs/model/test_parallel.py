@@ -504,7 +504,8 @@ class Engine(RuleBasedStateMachine):
     @invariant()
     def pictures_agree(self) -> None:
         for order_id, family in self.families.items():
-            [order], rows = _orders.get(order_id), {row.pk: row for row in _runs.get(order_id)}
+            [order] = _orders.get(order_id)
+            rows: dict[uuid.UUID | None, Run] = {row.pk: row for row in _runs.get(order_id)}
             for name, one in [("the order", family.top), *family.kids.items()]:
                 row = rows[one.pk]
                 assert (name, row.status, row.lost_attempts if one.live else 0) == (
