@@ -32,10 +32,11 @@ NEEDED = {
 """Debian's package → its program; of several, one is enough. Pages need less than half of the
 processor's time in the first of the two browsers.
 """
-SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
-"""By file, in the order of tests/conftest.py and the lanes of tests/house/lanes.py."""
-ON_POSTGRESQL, ON_SQLITE = ["-n", "4"], ["-n", "1"]
-"""Three more than CI has processors: while stories wait for servers and time-outs, others work."""
+SPREAD = ["-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""On PostgreSQL: by file, in the order of tests/conftest.py and the lanes of tests/house/lanes.py.
+With the one process for SQLite these are three more than CI has processors: while stories wait for
+servers and time-outs, others work.
+"""
 ON_BOTH = ["-m", "not stack and not one_database"]
 SPOKEN_WITH = {"-s", "--pdb", "--trace"}
 """With these somebody wants to speak with the process, and with one at a time."""
@@ -71,8 +72,7 @@ def main(arguments: list[str]) -> int:
         one = is_one_file(arguments)
         if one:
             environment["SCREENSHOTS"] = "1"
-        spread = ([], []) if one else ([*ON_POSTGRESQL, *SPREAD], [*ON_SQLITE, *SPREAD])
-        commands = [*spread[0], *arguments], [*spread[1], *ON_BOTH, *arguments]
+        commands = [*([] if one else SPREAD), *arguments], [*ON_BOTH, *arguments]
         if not SPOKEN_WITH & set(arguments):
             with ThreadPoolExecutor() as pool:
                 beside = pool.submit(pytest, sqlite, commands[1], into=folder / "second")
