@@ -91,7 +91,7 @@ LOADED = (
     "yaml",
 )
 """What may be read before a program's environment is known. Not Twisted: it makes its loop then."""
-READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_", "PYTHON")
+READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_P", "PYTHON")
 """How the names of variables begin that Python or a library reads when it is loaded;"""
 READ_AGAIN = "PYTHONWARNINGS"
 """of these the one that a program is told in time when it begins warm, too."""
