@@ -117,15 +117,23 @@ took half a gigabyte.
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """The server's module asks the database whether it is an older one, when it is imported; while
     tests are collected there is none to ask.
 
-    Nothing that is collected is garbage, and looking for some took two thirds of the time.
+    Nothing that is collected is garbage, and looking for some took two thirds of the time. Which
+    fixtures of a name a file sees is looked up once, not for each of its tests.
     """
     gc.disable()
+    manager = session._fixturemanager
+    seen = cache(
+        manager.getfixturedefs
+    )  # a test has none of its own, so its file or class is asked
     try:
-        with patch.object(older_database, "refusal", return_value=""):
+        with (
+            patch.object(older_database, "refusal", return_value=""),
+            patch.object(manager, "getfixturedefs", lambda name, node: seen(name, node.parent)),
+        ):
             return (yield)
     finally:
         gc.enable()

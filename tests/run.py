@@ -34,7 +34,9 @@ NEEDED = {
 processor's time in the first of the two browsers.
 """
 PROCESSES = f"4*popen//python={sys.executable} -m tests.programs.forked"
-"""With SQLite's, three more than CI has processors: while stories wait, others work."""
+"""With the one process for SQLite these are three more than CI has processors: while stories wait
+for servers and time-outs, others work.
+"""
 SPREAD = ["--tx", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py and the lanes of tests/house/lanes.py."""
 ON_BOTH = ["-m", "not stack and not one_database"]

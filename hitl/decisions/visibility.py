@@ -85,6 +85,19 @@ open_of_order = _VisibleRows(
     lambda by, key: Pause.objects.visible_to(by).answerable().open().filter(run__work_order=key)
 )
 """and the open ones of a work order."""
+_naming = Prepared(
+    lambda name, user_id, key: (
+        Pause.objects.naming(name, User.objects.filter(pk=user_id).values("groups__name"))
+        .answerable()
+        .filter(pk=key)
+    ),
+    str,
+    int,
+    uuid.UUID,
+)
+"""Questions whose rules name a person or a group of theirs: most of those whom a question is put to
+without their taking part.
+"""
 _whole_threads = _VisibleRows(
     lambda by, key: (
         Thread.objects.visible_to(by)
@@ -224,6 +237,9 @@ def review_context(pause_id: uuid.UUID, by: Actor) -> AnyReviewContext:
     pause = next(iter(by_id.get(by, pause_id)), None)
     if pause is not None:
         return suspending.context_of(pause, by, takes_part=True)
+    if _may(by) and (named := _naming.get(by.get_username(), by.pk, pause_id)):
+        _note(named[0], by)
+        return suspending.context_of(named[0], by)
     try:
         pause = _find_as_observer(Pause.objects.answerable(), pause_id, by)
     except NotFound:

@@ -74,7 +74,7 @@ class Ending:
     unapproved: list[str]
     """Effects behind a review that relied on no decision: `step: key`."""
     stands: str
-    """How the work stands: its words and the author's line, where it failed."""
+    """How the work stands where nobody died: its words and the author's line, where it failed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -110,7 +110,8 @@ class Trial:
                 self._carry(play, named)
                 unapproved = [f"{one.step}: {one.key}" for one in play.unapproved_effects]
                 calls, names = recorder.calls, life.names
-                return Ending(_told(play), calls, names, life.dead, unapproved, play.stands())
+                stands = play.stands() if not die_at else ""
+                return Ending(_told(play), calls, names, life.dead, unapproved, stands)
         finally:
             engine.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -384,10 +384,11 @@ class Play:
                 if person.pk not in voted:
                     return person
 
-    def _candidates(self, pause: Pause, number: int, stage: str) -> list[User]:
+    def _candidates(self, pause: Pause, number: int, stage: str) -> Iterator[User]:
         if policy.open_to_all(pause):
             name = REVIEWER if number == 1 else f"{REVIEWER}-{number}"
-            return [self.engine.person(name, superuser=True)]
+            yield self.engine.person(name, superuser=True)
+            return
         actors = policy.named(pause)
         if stage:
             named = [one for one in stages.of(pause.review) if one["name"] == stage]
@@ -398,11 +399,10 @@ class Play:
             raise NothingAsked(
                 f"All whom the rules of {pause.step} name have voted: {', '.join(users)}."
             )
-        return [
-            *User.objects.filter(**{f"{NAME}__in": users}).order_by("pk"),
-            *User.objects.filter(groups__name__in=groups).order_by("pk"),
-            *(self.engine.person(f"{group}-{number}", [group]) for group in groups),
-        ]
+        yield from User.objects.filter(**{f"{NAME}__in": users}).order_by("pk")
+        yield from User.objects.filter(groups__name__in=groups).order_by("pk")
+        for group in groups:
+            yield self.engine.person(f"{group}-{number}", [group])
 
 
 def _is_outside(by: By) -> bool:

@@ -19,6 +19,7 @@ from checkpoints.database import older_database
 from tests.databases import copies
 from tests.documents.blocks import ROOT, Block, blocks
 from tests.documents.screenshot import browser, photograph, start_demo
+from tests.programs.begun import Begun
 from tests.servers.stack import Stack
 
 README, TUTORIAL = "README.md", "docs/tutorial.md"
@@ -87,6 +88,11 @@ class Reader:
         ):
             # words alone: one that begins with the libraries loaded takes half the time
             return self.stack.manage(*shlex.split(command)[2:])
+        if found := re.fullmatch(rf"PYTHONPATH=(\S+) {re.escape(sys.executable)} (.+)", command):
+            home = self.stack.environment["HOME"]
+            search, words = (re.sub(r"\$HOME|~", home, part) for part in found.groups())
+            tests = Begun(*words.split(), environment=self.stack.environment, search=search).ended()
+            return tests.stdout + tests.stderr
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=ROOT,
@@ -101,7 +107,11 @@ class Reader:
 
     def exports(self, name: str) -> None:
         """Take the page's next `export` over into this terminal."""
-        line = self.next(f"export {name}=").replace(".venv/bin/python", sys.executable)
+        line = re.sub(
+            r"\.venv/bin/python manage\.py ([\w ]+?) \|",
+            lambda command: f"echo {shlex.quote(self.stack.manage(*command[1].split()))} |",
+            self.next(f"export {name}="),
+        )
         done = subprocess.run(
             ["bash", "-c", f'{line}; printf %s "${name}"'],
             cwd=ROOT,

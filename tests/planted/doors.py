@@ -105,6 +105,15 @@ FAULTS = [
         "F4",
     ),
     Fault(
+        "a stranger may answer a question",
+        "hitl/decisions/visibility.py",
+        'Pause.objects.naming(name, User.objects.filter(pk=user_id).values("groups__name"))\n'
+        "        .answerable()\n",
+        "Pause.objects.answerable()\n",
+        ("tests/matrix/test_permissions.py",),
+        "F4",
+    ),
+    Fault(
         "a stranger reads a question",
         "hitl/decisions/visibility.py",
         "    if _may(by) and _shown_to(by).filter(pk=pause_id).exists():\n",

@@ -44,8 +44,8 @@ FAULTS = [
     Fault(
         "an effect under `once` is done again",
         EFFECTS,
-        "    if memo is not None:\n        return _result(memo)\n    # a run that was",
-        "    # a run that was",
+        "    if memos := _memo.get(held.key, key):\n        return _result(memos[0])\n",
+        "",
         ("tests/runs/engine/test_taken_up.py", "tests/runs/accidents/test_cut_off.py"),
         "P4",
     ),

@@ -15,8 +15,8 @@ UMASK = 0o022
 
 
 class Begun:
-    """`python <arguments>` in the repository's folder, with this environment and what warm programs
-    are told.
+    """`python <arguments>` in the repository's folder or another one, with this environment and
+    what warm programs are told. `search`: its PYTHONPATH, for modules that nothing else has.
     """
 
     def __init__(
@@ -25,11 +25,15 @@ class Begun:
         environment: dict[str, str],
         of_product: bool = True,
         begins_more: bool = False,
+        root: Path = warm.ROOT,
+        search: str = "",
     ) -> None:
         self._files = [TemporaryFile() for _ in range(2)]  # noqa: SIM115  # closed as it ends
         output, errors = (file.fileno() for file in self._files)
         told = {**environment, **warm.OWN}
         assert warm.may_be(told)
+        if search:
+            told["PYTHONPATH"] = search
         self.process = warm.start(
             arguments,
             environment=told,
@@ -38,6 +42,7 @@ class Begun:
             umask=UMASK,
             of_product=of_product,
             begins_more=begins_more,
+            root=root,
         )
         self.pid = self.process.pid
 

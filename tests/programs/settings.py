@@ -6,38 +6,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(
-    program: str, given: Mapping[str, str], *, cwd: Path = ROOT, search: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """Run a module or a program of Django's with nothing of the tests' own environment."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("WAYSTATION_", "REDIS_", "TEST_", "DATABASE_"))
-    }
-    environment = {
-        **kept,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [search])]),
-        **given,
-    }
-    return subprocess.run(
-        [sys.executable, "-m", *program.split()],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def said(name: str, *arguments: str) -> str:

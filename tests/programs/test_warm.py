@@ -100,9 +100,13 @@ def test_a_program_sees_and_says_what_it_would_from_a_cold_start(program, tmp_pa
 @pytest.mark.parametrize(
     "told",
     [
-        {"DJANGO_SETTINGS_MODULE": "tests.servers.slow_settings", "WAYSTATION_LEASE_SECONDS": "7"},
+        {
+            "DJANGO_SETTINGS_MODULE": "tests.servers.slow_settings",
+            "WAYSTATION_LEASE_SECONDS": "7",
+            "WAYSTATION_MCP_TOOLS": "",
+            "REDIS_URL": "redis://127.0.0.1:1/2",
+        },
         {"WAYSTATION_EXTENSIONS": ""},
-        {"WAYSTATION_MCP_TOOLS": "", "REDIS_URL": "redis://127.0.0.1:1/2"},
     ],
 )
 def test_a_program_of_the_product_is_set_up_as_from_a_cold_start(tmp_path, told):

@@ -95,7 +95,7 @@ LOADED = (
     "yaml",
 )
 """What may be read before a program's environment is known. Not Twisted: it makes its loop then."""
-READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_", "PYTHON")
+READ_FIRST = ("FAKETIME", "LANG", "LC_", "LD_", "OTEL_P", "PYTHON")
 """How the names of variables begin that Python or a library reads when it is loaded;"""
 READ_AGAIN = "PYTHONWARNINGS"
 """of these the one that a program is told in time when it begins warm, too."""
@@ -353,6 +353,7 @@ def _begun(files: list[int], environment: dict[str, str], umask: int, root: str)
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     time.tzset()
     python: Any = warnings  # what its command line calls is no name of its own
     python._processoptions([word for word in environment.get(READ_AGAIN, "").split(",") if word])

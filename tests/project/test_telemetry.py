@@ -19,6 +19,14 @@ pytestmark = [pytest.mark.stack]
 TOKEN = TOKENS["ana"]
 SECRETS = ("hunter2", "abcdefghijkl", "tell nobody", TOKEN)
 
+WITHOUT = """
+import runpy, sys
+sys.modules[{!r}] = None
+sys.argv = ["daphne", "-p", "1", "project.asgi:application"]
+runpy.run_module("daphne", run_name="__main__")
+"""
+"""Starts a server where a package is missing."""
+
 
 def named(collector: Collector, name: str):
     return [span for span in collector.spans if span.name == name]
@@ -137,9 +145,8 @@ def _look_at_log(log: str, run: str) -> None:
 def test_a_setting_without_its_package_stops_the_start_and_says_what_to_install(
     tmp_path: Path, setting, value, package
 ):
-    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{package!r}] = None")
-    stack = SlowStack(tmp_path, {setting: value, "PYTHONPATH": str(tmp_path)})
-    process = stack.start("server", "-m", "daphne", "-p", "1", "project.asgi:application")
+    stack = SlowStack(tmp_path, {setting: value})
+    process = stack.start("server", "-c", WITHOUT.format(package))
     assert process.wait(60) != 0
     words = (tmp_path / "server.log").read_text()
     last = words.strip().splitlines()[-1]

@@ -18,6 +18,7 @@ from checkpoints.events import log
 from checkpoints.models import EventKind, Memo
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
+from checkpoints.store.prepared_queries import Prepared
 from runs.engine import approvals
 from runs.engine.body_processes import endable
 from runs.engine.context import artifacts
@@ -34,6 +35,9 @@ OUTAGE = 600.0
 
 A run whose database is away is taken over by nobody, however long ago its lease has run out.
 """
+
+
+_memo = Prepared(lambda scope, key: Memo.objects.filter(scope=scope, key=key), str, str)
 
 
 def once(
@@ -73,9 +77,8 @@ def _do_once(
     *,
     unapproved: bool,
 ) -> Any:
-    memo = Memo.objects.filter(scope=held.key, key=key).first()
-    if memo is not None:
-        return _result(memo)
+    if memos := _memo.get(held.key, key):
+        return _result(memos[0])
     # a run that was cancelled or taken over has no more effects; what is under way then cannot
     # be stopped
     held.watch.require()
@@ -96,7 +99,8 @@ def _do_once(
     if unsaid is not None:
         raise unsaid
     # of two threads the first to record wins
-    return _result(Memo.objects.get(scope=held.key, key=key))
+    [memo] = _memo.get(held.key, key)
+    return _result(memo)
 
 
 def _record_once(
@@ -105,7 +109,7 @@ def _record_once(
     """Record what `once` computed, unless that is recorded: a commit whose answer was lost may
     have done it.
     """
-    if Memo.objects.filter(scope=held.key, key=key).exists():
+    if _memo.get(held.key, key):
         return
     with transaction.atomic(durable=True):
         if tell is not None:

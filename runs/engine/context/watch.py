@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import connection
 
+from checkpoints.store.prepared_queries import Prepared
 from runs.engine.body_processes import endable
 from runs.engine.workers import shutdown
 from runs.models import Run
@@ -16,6 +18,8 @@ from runs.workflows.base import StepFailed, Stopped
 
 CHECK_EVERY = 0.5
 """Seconds between two looks at the database by `Context.check`."""
+
+_held = Prepared(lambda key, epoch: Run.objects.held(key, epoch).only("pk"), uuid.UUID, int)
 
 
 class Watch:
@@ -81,5 +85,5 @@ class Watch:
 
     def require(self) -> None:
         """Raise Stopped where the run was cancelled or taken over."""
-        if not Run.objects.held(self._run.pk, self._epoch).exists():
+        if not _held.get(self._run.pk, self._epoch):
             raise Stopped(f"{self._run.shown_id} was cancelled or taken over by another worker")

@@ -20,7 +20,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from checkpoints import checks
 from checkpoints.database.older_database import HALF_WAY, LAST, REFUSAL, refusal
 from tests.databases import copies
-from tests.programs.settings import run
+from tests.programs.begun import Begun, plain
 
 
 @pytest.fixture
@@ -85,7 +85,9 @@ def test_an_older_data_folder_is_left_as_it_is(tmp_path: Path) -> None:
             "VALUES ('checkpoints', '0002_chunks', '2026-11-22')"
         )
     before = tell(tmp_path)
-    answer = run("manage standalone --demo --port 1", {"WAYSTATION_DATA": str(tmp_path)})
+    environment = {**plain(), "WAYSTATION_DATA": str(tmp_path)}
+    program = ("manage.py", "standalone", "--demo", "--port", "1")
+    answer = Begun(*program, environment=environment).ended()
     assert answer.returncode == 1
     for words in (
         "Nothing was changed in it",

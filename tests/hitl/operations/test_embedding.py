@@ -4,11 +4,8 @@ docs/how-to/embedding.md says.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +13,7 @@ import httpx
 import pytest
 from django.apps import apps
 from django.conf import settings as django_settings
+from django.core.management import call_command
 from django.urls import clear_url_caches
 
 from hitl import checks
@@ -24,6 +22,7 @@ from hitl.http import rest
 from runs import defaults
 from tests.databases import copies
 from tests.documents.blocks import blocks
+from tests.programs.begun import Begun, plain
 from tests.servers.private import answers, free_port
 from tests.servers.stack import ROOT, until
 
@@ -48,6 +47,7 @@ greet_all = workflow("greet", title="Greet", input=Greeting, steps=[use(greet, p
 OWN = """
 WAYSTATION_WORKFLOWS = ["shop.workflows"]
 INSTALLED_APPS += ["shop"]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 """
 PAGES = """
 from django.shortcuts import render
@@ -70,8 +70,7 @@ call_command("api_token", "ada")
 @pytest.fixture
 def shop(tmp_path):
     """What `django-admin startproject` makes, with the lines of the guide and a page of its own."""
-    admin = [sys.executable, "-m", "django", "startproject", "shop", str(tmp_path)]
-    subprocess.run(admin, check=True)
+    call_command("startproject", "shop", tmp_path)
     for block in blocks("docs/how-to/embedding.md"):
         if block.language == "python":
             file = tmp_path / block.text.split(None, 2)[1].rstrip(":,")
@@ -91,16 +90,16 @@ def shop(tmp_path):
 @pytest.mark.stack
 def test_a_new_project_with_the_lines_of_the_guide_orders_asks_and_answers(shop):
     """Issue 37, 3: the guide was a list of all that was still in the shipped project."""
-    manage, port = [sys.executable, "manage.py"], free_port()
-    here = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    process: dict[str, Any] = {"cwd": shop, "env": {**here, "PYTHONPATH": str(ROOT)}, "text": True}
-    looked = subprocess.run([*manage, "shell", "-c", LOOK], capture_output=True, **process)
+    port = free_port()
+
+    def manage(*words: str) -> Begun:
+        place: dict[str, Any] = {"root": shop, "search": str(ROOT), "of_product": False}
+        return Begun("manage.py", *words, environment=plain(), **place)
+
+    looked = manage("shell", "-c", LOOK).ended()
     assert looked.returncode == 0, looked.stdout + looked.stderr
     token = looked.stdout.split()[-1]
-    log = (shop / "log").open("w")
-    server = subprocess.Popen(
-        [*manage, "standalone", "--port", str(port)], stdout=log, stderr=log, **process
-    )
+    server = manage("standalone", "--port", str(port))
     try:
         until(lambda: answers(port), what="an open port", seconds=120)
         bearer = {"Authorization": f"Bearer {token}"}
@@ -145,9 +144,8 @@ def test_a_new_project_with_the_lines_of_the_guide_orders_asks_and_answers(shop)
                 assert client.get(path).status_code == 200, path
             assert client.get("/nowhere").status_code == 404
     finally:
-        server.terminate()
-        server.wait(60)
-        log.close()
+        server.process.terminate()
+        server.ended(within=60)
 
 
 def log_in(client):

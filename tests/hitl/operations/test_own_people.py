@@ -6,22 +6,22 @@ from django.contrib.auth.models import Group
 
 from checkpoints import checks
 from checkpoints.database import people
-from tests.programs import settings
-from tests.programs.settings import ROOT
+from tests.programs.begun import Begun, plain
+from tests.programs.warm import ROOT
 
 
 def test_people_who_log_in_by_mail_address_order_and_answer_like_all_others(tmp_path):
     """Before, seventy modules took Django's own model: with another one the product did not
     start.
     """
-    done = settings.run(
-        "tests.own_people.walk",
-        {
-            "DJANGO_SETTINGS_MODULE": "tests.own_people.settings",
-            "WAYSTATION_DATA": str(tmp_path / "data"),
-            "DATABASE_URL": f"sqlite:///{tmp_path / 'own.sqlite3'}",
-        },
-    )
+    environment = {
+        **plain(),
+        "DJANGO_SETTINGS_MODULE": "tests.own_people.settings",
+        "WAYSTATION_DATA": str(tmp_path / "data"),
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'own.sqlite3'}",
+    }
+    program = ("-m", "tests.own_people.walk")
+    done = Begun(*program, environment=environment, of_product=False).ended()
     assert done.stdout.endswith("whole\n"), done.stdout + done.stderr
 
 

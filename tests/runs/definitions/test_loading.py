@@ -252,7 +252,7 @@ def test_a_changed_workflow_is_loaded_and_a_broken_one_stops_nothing(tmp_path):
     flows = tmp_path / "flows"
     flows.mkdir()
     (flows / "pausing.py").write_text(PAUSING.format(words="Old"))
-    stack = Stack(tmp_path, {"WAYSTATION_WORKFLOWS": f"+{flows}", "PYTHONDONTWRITEBYTECODE": "1"})
+    stack = Stack(tmp_path, {"WAYSTATION_WORKFLOWS": f"+{flows}"})
     copies.sqlite(tmp_path / "data")
     log = tmp_path / "standalone.log"
     try:

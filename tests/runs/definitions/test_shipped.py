@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -17,8 +15,8 @@ from runs.definitions import shipped
 from runs.models import Template
 from runs.workflows import registry
 from tests.conftest import drive
+from tests.programs.begun import Begun
 
-ROOT = Path(__file__).resolve().parents[3]
 OURS = """
 from runs.workflows.base import Done
 from runs.workflows.registry import step
@@ -71,14 +69,7 @@ def test_a_module_that_cannot_be_imported_stops_the_start_and_is_named(settings,
         "WAYSTATION_WORKFLOWS": "shop_that_is_not_there",
         "WAYSTATION_DATA": str(tmp_path / "data"),
     }
-    ended = subprocess.run(
-        [sys.executable, "manage.py", "check"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = Begun("manage.py", "check", environment=environment).ended()
     assert (
         ended.returncode == 1
         and "WAYSTATION_WORKFLOWS: 'shop_that_is_not_there'" in ended.stderr

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ from hypothesis.stateful import (
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
+from checkpoints.store.prepared_queries import Prepared, PreparedCount
 from hitl.decisions import services
 from hitl.decisions.services import AlreadyAnswered, Answer, AnswerInvalid, NotPaused
 from hitl.models import Decision, Via
@@ -279,6 +281,20 @@ MOVES = [
 ANSWERS = ["approve", "revise", "revise", "skip", "cancel"]
 
 
+# asked after each move
+_orders = Prepared(lambda key: WorkOrder.objects.shown().filter(pk=key), uuid.UUID)
+_runs = PreparedCount(lambda key: Run.objects.filter(work_order=key).values_list("pk"), uuid.UUID)
+_decided = PreparedCount(
+    lambda key: Decision.objects.filter(pause__run__work_order=key).values_list("pk"), uuid.UUID
+)
+_done = PreparedCount(
+    lambda key: Event.objects.filter(thread__work_order=key, kind="step_completed").values_list(
+        "pk"
+    ),
+    uuid.UUID,
+)
+
+
 class Engine(RuleBasedStateMachine):
     """Orders are worked on step by step, by workers that may be lost, for people who may be late or
     change their minds.
@@ -476,13 +492,13 @@ class Engine(RuleBasedStateMachine):
     def agree(self, order_id) -> None:
         """Asked of the order that was moved, where others cannot be meant; of all at the end."""
         picture = self.pictures[order_id]
-        order = WorkOrder.objects.shown().get(pk=order_id)
+        [order] = _orders.get(order_id)
         run, head = order.latest_run, order.thread.head
         assert run is not None
         assert head is not None
         mark = picture.marks[-1]
         assert run.status == picture.status
-        assert Run.objects.filter(work_order=order).count() == picture.runs
+        assert _runs.get(order_id) == [[picture.runs]]
         assert (head.status, head.node_id, head.next_step) == (mark.status, mark.node, mark.next)
         assert order.current_step == picture.at
         state = store.load(head)
@@ -490,11 +506,8 @@ class Engine(RuleBasedStateMachine):
         assert ran == +picture.ran
         assert (state.get("rounds", 0), state.get("note", 0)) == (picture.rounds, picture.note)
         assert head.metadata.get("loops", {}) == dict(+picture.executed)
-        assert Decision.objects.filter(pause__run__work_order=order).count() == picture.answers
-        assert (
-            Event.objects.filter(thread=order.thread_id, kind="step_completed").count()
-            == picture.completed
-        )
+        assert _decided.get(order_id) == [[picture.answers]]
+        assert _done.get(order_id) == [[picture.completed]]
         if picture.status in {"pending", "running"}:
             assert (run.lost_attempts, run.attempts) == (picture.lost, picture.tries)
             assert (run.suspend_by != "") == picture.suspending
