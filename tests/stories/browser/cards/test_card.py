@@ -17,6 +17,7 @@ from tests.stories.browser.cards.papers import BOX, DESKTOP, PHONE, decided
 from tests.stories.browser.cards.papers import alone as alone
 from tests.stories.browser.cards.papers import ask as ask
 from tests.stories.browser.cards.papers import stack as stack
+from tests.stories.browser.devices import BLANK
 from tests.stories.conftest import log_in, shot
 
 pytestmark = pytest.mark.stack
@@ -124,7 +125,7 @@ def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, as
 def test_the_card_says_how_long_it_has_been_paused_and_goes_on_saying_it(open_page, ask):
     """S4-40: before, only "just now" was looked for, which is true of a page that never changes."""
     asked = ask("paper-note")
-    page = open_page("ana", "/", **DESKTOP)
+    page = open_page("ana", BLANK, **DESKTOP)
     page.clock.install()
     page.goto(asked["path"])
     age = page.locator(".pause header time")
@@ -149,7 +150,7 @@ def test_what_is_typed_for_a_revision_stays_in_the_browser_until_it_is_sent(stac
     told only that somebody does.
     """
     asked = ask("paper-note")
-    page = open_page("ana", "/", **DESKTOP)
+    page = open_page("ana", BLANK, **DESKTOP)
     left: list[str] = []
     page.on("request", lambda request: left.append(f"{request.url} {request.post_data}"))
     page.on(
