@@ -251,12 +251,12 @@ def pages(world: World) -> list[Shown]:
             plan = WORDS.sub(b"", body) + asked.opens.encode()
             if plan not in built:
                 built[plan] = _shown(world, asked, body)
-    refused, others = [], []
-    for page in built.values():
-        (refused if page.name.startswith("POST") else others).append(page)
+    refused = [page for page in built.values() if page.name.startswith("POST")]
     larger = [elements(page.body) for page in refused]
-    others = [one for one in others if not any(holds(page, elements(one.body)) for page in larger)]
-    found = refused + others
+    others = [page for page in built.values() if page.name.startswith("GET")]
+    found = refused + [
+        page for page in others if not any(holds(one, elements(page.body)) for one in larger)
+    ]
     [operations] = (page for page in found if page.name == "GET /operations/")
     assert b"/send-again" in operations.body
     assert len(found) > (160 if ALL else 90), [page.name for page in found]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,11 +19,12 @@ from playwright.sync_api import Browser, Page
 
 from runs.git.samples import make_sample
 from tests.databases import copies
-from tests.databases.copies import PASSWORD, TOKENS
+from tests.databases.copies import PASSWORD, PEOPLE, TOKENS
 from tests.programs import browser
 from tests.programs.browser import Windows
 from tests.servers.private import REDIS_DATABASES, Redis
-from tests.servers.stack import SlowStack, Stack, until
+from tests.servers.stack import SlowStack, Stack, standing_alone
+from tests.stories.browser.cards.papers import PAPERS
 
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
 REDIS_NUMBERS = {
@@ -106,17 +106,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def stack(running: Stack) -> Iterator[Stack]:
     """The one that runs; while other tests have their turn it stands still, and costs nothing."""
-    tell(running, signal.SIGCONT)
-    until(lambda: running.call("GET", "/readyz")[0] == 200, what="signs of life", every=0.2)
-    yield running
-    tell(running, signal.SIGSTOP)
+    with running.awake():
+        yield running
 
 
-def tell(stack: Stack, what: signal.Signals) -> None:
-    """Send a signal to all processes that live."""
-    for process in stack.processes:
-        if process.poll() is None:
-            os.killpg(process.pid, what)
+@pytest.fixture(scope="package")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    """All in one process, for questions about papers."""
+    with standing_alone(tmp_path_factory.mktemp("papers"), PEOPLE + PAPERS) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="package")

@@ -8,6 +8,9 @@ from playwright.sync_api import Locator, Page
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
+BLANK = "/livez"
+"""A page without scripts, for who goes on from there at once."""
+
 
 def row(page: Page, asked: dict[str, Any]) -> Locator:
     """A question in the list."""

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.servers.stack import until
-from tests.stories.browser.devices import PHONE
+from tests.stories.browser.devices import BLANK, PHONE
 from tests.stories.conftest import shot
 from tests.worlds.books import invoices
 from tests.worlds.books.writer import to_cii, to_pdf, to_ubl
@@ -74,7 +74,7 @@ def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, bo
     """S3-49..51, S3-28: the supplier, on a phone, without account or JavaScript; the bookkeeper's
     page follows and names the address.
     """
-    page = open_page("ana", "/")
+    page = open_page("ana", BLANK)
     send(
         page,
         "frames.xml",
@@ -108,9 +108,7 @@ def test_an_invoice_is_sent_asked_about_and_booked_without_reloading(stack, open
     """S3-49..51, S3-33: a wrong answer is shown at its field with what was typed, a right one goes
     on; nothing is reloaded.
     """
-    page = open_page("ana", "/")
-    page.goto("/work-orders/new?template=smart-booking")
-    shot(page, "booking-new-desktop")
+    page = open_page("ana", BLANK)
     send(page, "steel.xml", to_cii(invoices.without_vat_id()))
     card = page.locator(".pause")
     expect(card).to_contain_text(
@@ -136,7 +134,7 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
     """S3-50, PEERS 1.6: two people, two devices; what was approved is booked before the supplier
     has answered.
     """
-    ana, ben = open_page("ana", "/"), open_page("ben", "/", **PHONE)
+    ana, ben = open_page("ana", BLANK), open_page("ben", BLANK, **PHONE)
     order = send(ana, "fifty.xml", to_ubl(invoices.fifty_lines()))
     expect(ana.locator(".pause")).to_contain_text(
         "Bookkeeper: is this booking right?", timeout=60_000
@@ -175,7 +173,7 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
 
 
 def test_a_pdf_books_itself_and_a_doubtful_one_waits_in_the_dark(stack, open_page, books):
-    page = open_page("ana", "/", color_scheme="dark")
+    page = open_page("ana", BLANK, color_scheme="dark")
     send(page, "paper.pdf", to_pdf(invoices.correct()))
     expect(page.locator("main")).to_contain_text("Completed", timeout=60_000)
     assert len(rows(books, "RE-2026-1041")) == 4

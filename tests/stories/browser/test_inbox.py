@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.servers.stack import Stack, until
-from tests.stories.browser.devices import PHONE
+from tests.stories.browser.devices import BLANK, PHONE
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -280,7 +280,9 @@ def test_an_inbox_with_filters_asks_for_the_rows_that_changed_alone(desk, open_p
 
 def test_an_answer_on_one_device_closes_the_question_on_all(desk, open_page):
     """S0-56, S0-69, S4-8, F9: two people at desks and a phone look at one question."""
-    devices = [open_page("ana", "/", **PHONE), open_page("ben", "/"), open_page("ana", "/")]
+    devices = [
+        open_page(who, BLANK, **how) for who, how in (("ana", PHONE), ("ben", {}), ("ana", {}))
+    ]
     late: list[float] = []
     for name in ("Ana", "Ben"):
         wait = desk.ask()
@@ -312,7 +314,7 @@ def test_with_redis_away_pages_keep_up_and_recover_by_themselves(
     beside.web()
     desk.stack = beside
     waits = [desk.ask() for _ in range(2)]
-    inbox, question = open_page("ana", "/"), open_page("ana", "/", **PHONE)
+    inbox, question = open_page("ana", BLANK), open_page("ana", BLANK, **PHONE)
     inbox.goto(f"{beside.url}/")
     question.goto(f"{beside.url}/threads/{waits[0]['thread_id']}/")
     expect(inbox.locator(".live")).to_contain_text("Live")
@@ -463,8 +465,7 @@ def test_filters_come_when_they_are_opened_and_keep_what_was_chosen_meanwhile(de
     brings them, and what was typed stays.
     """
     desk.ask()
-    page = open_page("ana", "/")
-    page.goto(f"/?q={desk.prefix}&kind=external")
+    page = open_page("ana", f"/?q={desk.prefix}&kind=external")
     filters = page.locator("#filters")
     asked = asked_of_server(page)
     filters.locator("summary").click()

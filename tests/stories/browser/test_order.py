@@ -150,6 +150,7 @@ def test_two_people_at_one_question_are_brought_what_the_other_does(stack, open_
     expect(desktop.locator("main")).to_contain_text("Cancelled by user at planning phase")
     expect(desktop.locator("[data-approve]")).to_have_count(0)
     expect(desktop.locator("main .status").first).to_have_text("Cancelled")
+    expect(desktop.locator("[data-unsent]")).to_contain_text("half a sentence")
     shot(desktop, "cancelled-desktop")
 
 

@@ -1,4 +1,4 @@
-"""Orders that ask about a paper, a patch, a table or a file, on a server of their own."""
+"""Orders that ask about a paper, a patch, a table or a file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.databases.copies import PEOPLE, TOKENS
-from tests.servers.stack import SlowStack, standing_alone
+from tests.databases.copies import TOKENS
+from tests.servers.stack import SlowStack
 
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {
@@ -58,9 +58,10 @@ BOX = """e => {
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    with standing_alone(tmp_path_factory.mktemp("card"), PEOPLE + PAPERS) as stack:
-        yield stack
+def alone(papers: SlowStack) -> Iterator[SlowStack]:
+    """Shared by all files that ask about them."""
+    with papers.awake():
+        yield papers
 
 
 @pytest.fixture

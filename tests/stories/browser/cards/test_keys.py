@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Route, expect
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import REQUESTS, ROOT, SlowStack, standing_alone, until
 from tests.stories.browser.cards import probing
-from tests.stories.browser.devices import PHONE, beside, drawn_beside, row
+from tests.stories.browser.devices import BLANK, PHONE, beside, drawn_beside, row
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -423,8 +423,7 @@ def test_an_inbox_is_read_and_answered_beside_its_list(stack, open_page, ask):
     same list, what is typed stays, and reloading and coming back find the same place.
     """
     first, second, third, fourth = [ask(kind) for kind in ("edited", "later", "brief", "edited")]
-    page = open_page("ana", "/", **DESKTOP)
-    page.goto("/?template=&sort=oldest")
+    page = open_page("ana", "/?template=&sort=oldest", **DESKTOP)
     expect(page.locator(".live")).to_contain_text("Live")
     seen: list[tuple[str, str, int]] = []
     page.on("response", lambda one: seen.append((one.request.method, one.url, one.status)))
@@ -536,7 +535,7 @@ def test_the_next_question_is_drawn_before_the_server_answers_and_nobody_answers
     asked first.
     """
     first, second, third = [ask("later") for _ in range(3)]
-    page = open_page("ana", "/", **DESKTOP)
+    page = open_page("ana", BLANK, **DESKTOP)
     with page.expect_response(re.compile(second["path"])):
         page.goto("/?template=keys-later&sort=newest")
         row(page, third).locator(".main-link").focus()
