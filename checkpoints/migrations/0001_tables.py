@@ -5,6 +5,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from checkpoints.database import tables_at_once
+
 
 OWN_HEAD = """
     ALTER TABLE checkpoints_thread
@@ -24,7 +26,7 @@ def own_head(apps, editor):
         editor.execute(OWN_HEAD)
 
 
-class Migration(migrations.Migration):
+class Migration(tables_at_once.Migration):
 
     initial = True
     replaces = [

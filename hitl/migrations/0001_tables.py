@@ -8,8 +8,10 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
+from checkpoints.database import tables_at_once
 
-class Migration(migrations.Migration):
+
+class Migration(tables_at_once.Migration):
 
     initial = True
     replaces = [

@@ -7,8 +7,10 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
+from checkpoints.database import tables_at_once
 
-class Migration(migrations.Migration):
+
+class Migration(tables_at_once.Migration):
 
     initial = True
     replaces = [
