@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -149,9 +150,13 @@ def test_one_that_may_begin_others_does_so_where_it_began_itself():
     assert (child, code) == (own, "0")
 
 
-def test_all_of_a_run_ask_one_process(tmp_path):
+def test_all_of_a_run_ask_one_process():
     """And with the run it ends."""
-    with warm.waiting_for_all(tmp_path / "doors", os.environ, []) as told:
+    # the way to a socket has a hundred characters at most
+    with (
+        TemporaryDirectory() as folder,
+        warm.waiting_for_all(Path(folder, "doors"), os.environ, []) as told,
+    ):
         environment = {**os.environ, **warm.OWN, **told}
         begun = [
             subprocess.run(

@@ -271,7 +271,8 @@ def _read(loaded: str, tests: Sequence[str]) -> Callable[..., None] | None:
     if loaded == "tests":
         pytest = importlib.import_module("pytest")
         with redirect_stdout(StringIO()):
-            pytest.main(["--collect-only", "-qq", *tests], plugins=[_Modules()])
+            # nothing is captured: what is set up to write its log would write it there ever after
+            pytest.main(["--collect-only", "-qqs", *tests], plugins=[_Modules()])
         return None
     for name in LOADED:
         importlib.import_module(name)
