@@ -57,7 +57,7 @@ def once(
     unapproved = not (optional or progress.relied or progress.unasked)
     unapproved = unapproved and approvals.is_behind_review(held.steps, progress.at)
     with held.watch.own_connection():
-        return _do_once(held, held.scrub(key), function, tell, flush, unapproved=unapproved)
+        return _do_once(held, str(held.scrub(key)), function, tell, flush, unapproved=unapproved)
 
 
 def recorded(held: ClaimedRun, keys: Collection[str]) -> dict[str, Any]:

@@ -277,6 +277,14 @@ def test_each_loop_records_for_itself(order_that):
     assert state_of(drive(order_that(loop, reducers={"numbers": "append"})))["numbers"] == [1, 2, 3]
 
 
+def test_a_key_that_is_a_number_is_its_digits(order_that):
+    def count(state, context):
+        told = [context.once(7, lambda: "first"), context.once("7", lambda: "second")]
+        return Go(update={"told": told})
+
+    assert state_of(drive(order_that(count)))["told"] == ["first", "first"]
+
+
 def test_once_refuses_what_json_cannot_hold(order_that):
     order = drive(order_that(lambda state, context: context.once("bad", object)))
     assert "once[bad]" in order.latest_run.error
