@@ -126,9 +126,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """
     gc.disable()
     manager = session._fixturemanager
-    seen = cache(
-        manager.getfixturedefs
-    )  # a test has none of its own, so its file or class is asked
+    # a test has no fixtures of its own, so its file or class is asked
+    seen = cache(manager.getfixturedefs)
     try:
         with (
             patch.object(older_database, "refusal", return_value=""),

@@ -63,7 +63,7 @@ def scraped(settings, transactional_db, file_database):
             for sample in family.samples
         }
 
-    # one that a test of another file began would be taken for the first of this one's rows
+    # a look that a test without this fixture began would be taken for one at this test's rows
     at_rest()
     yield scrape
     at_rest()
