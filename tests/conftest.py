@@ -152,7 +152,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What does not depend on the database need not run on each.
 
     Files come longest first: last, they leave processors idle. Stories come before all, so that
-    what they share ends with them.
+    what they share ends with them; the one whose processes take most memory before these, while
+    those of pytest are small.
     """
     if config.option.markexpr != "model":
         config.hook.pytest_deselected(
@@ -163,6 +164,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"Give these cases short ids: {long}")
     items.sort(
         key=lambda item: (
+            place(item) != durations.LARGEST,
             not place(item).startswith("stories/"),
             -durations.seconds(place(item)),
         )

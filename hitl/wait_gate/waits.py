@@ -112,7 +112,8 @@ def _open_wait(asked: WaitRequest, *, by: User, agent: ApiToken | None) -> tuple
             before = _asked_before(asked, by)
             if before is not None and _counts(before, asked):
                 return before, False
-            if not breath or _asks_else(asked, by):
+            # in one look: since the last one somebody may have asked these words
+            if not breath or _asks(asked, by).exclude(wait__digest=asked.digest).exists():
                 raise WaitOpen(_why_not(asked, by)) from error
             time.sleep(breath)  # somebody else is letting its last run end
         else:
@@ -227,14 +228,14 @@ def _counts(wait: Wait, asked: WaitRequest) -> bool:
     return Pause.objects.filter(counts, pk=wait.pause_id).exists()
 
 
-def _asks_else(asked: WaitRequest, by: User) -> bool:
-    """Whether the run waits; with another question, where it is not known by these words."""
+def _asks(asked: WaitRequest, by: User) -> QuerySet[Pause]:
+    """What the run waits with."""
     mine = {"run__thread__outer_run__owner": by, "run__thread__outer_run__name": asked.run_id}
-    return Pause.objects.open().filter(**mine).exists()
+    return Pause.objects.open().filter(**mine)
 
 
 def _why_not(asked: WaitRequest, by: User) -> str:
-    if _asks_else(asked, by):
+    if _asks(asked, by).exists():
         return (
             f"{asked.run_id} waits with another question already. Answer or cancel that one first."
         )

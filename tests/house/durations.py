@@ -13,6 +13,10 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 WHOLE = 200
 """Of fewer files nothing is kept: a few, beside nothing else, take another time."""
+LARGEST = "stories/accidents/test_clocks.py"
+"""None of its processes, whose clocks are wrong from their start, is the fork of one that shares
+its memory.
+"""
 ROUGHLY = {
     "stories/accidents/chaos/test_faults.py": 158,
     "stories/accidents/test_soak.py": 126,

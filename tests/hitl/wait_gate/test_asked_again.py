@@ -10,6 +10,7 @@ import datetime as dt
 from contextlib import contextmanager
 
 import pytest
+from django.db import IntegrityError
 
 from checkpoints.database import clock
 from checkpoints.database.clock import FromNow
@@ -189,6 +190,38 @@ def test_programs_that_ask_under_a_key_at_once_get_one_question(
     assert Wait.objects.count() == Pause.objects.count() == (2 if stale else 1)
     assert Pause.objects.open().get().pk == one
     assert broken() == {}
+
+
+def test_words_that_somebody_asked_between_two_looks_are_found(token, ben, later, monkeypatch):
+    """Of eight at once one was told that the run waits with another question: it waited with its
+    own.
+    """
+    agent, _ = token
+    asked = waits.WaitRequest(run_id="r", question=WORDS, key="a", team="platform")
+    answered = waits.open_wait(asked, by=agent.user)[0]
+    approve(answered.pause, ben)
+    looks = []
+
+    def look(*given):
+        looks.append(found := real_look(*given))
+        if len(looks) == 2:  # after the first try
+            with monkeypatch.context() as other:
+                other.setattr(waits, "_asked_before", real_look)
+                other.setattr(waits, "_open", real_open)
+                looks.append(waits.open_wait(asked, by=agent.user)[0])
+        return found
+
+    def fail(*given, **more):
+        monkeypatch.setattr(waits, "_open", real_open)
+        raise IntegrityError("run_one_live_per_thread")  # its last run has not ended
+
+    real_look, real_open = waits._asked_before, waits._open
+    monkeypatch.setattr(waits, "_asked_before", look)
+    monkeypatch.setattr(waits, "_open", fail)
+    with later(2 * HOUR):
+        wait, new = waits.open_wait(asked, by=agent.user)
+    assert looks[:2] == [answered, answered]
+    assert (wait, new) == (looks[2], False)
 
 
 def test_what_goes_on_waits_for_the_question_that_was_asked_anew(token, ana, ben, api):
