@@ -129,7 +129,8 @@ def test_a_preview_names_what_the_clock_does_and_makes_nothing(api, zoe):
     told = answer.json()
     assert len(told["coming"]) == 10
     assert {row["local"][11:16] for row in told["coming"]} <= {"02:30", "03:00"}
-    assert [change["touches"] for change in told["clock_changes"]] == [True, True]
+    # those of a year: on the day of one, that of the next year too
+    assert [change["touches"] for change in told["clock_changes"]] in ([True] * 2, [True] * 3)
     assert any("does not exist" in change["words"] for change in told["clock_changes"])
     refused = api(zoe).post(url, {"cron": "0 0 31 2 *"}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (422, "schedule_invalid")
