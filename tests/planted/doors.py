@@ -177,4 +177,12 @@ FAULTS = [
         (TOLD_BY_TELEGRAM,),
         "channels",
     ),
+    Fault(
+        "who asks the same words at the same moment is refused",
+        "hitl/wait_gate/waits.py",
+        ".exclude(wait__digest=asked.digest)",
+        "",
+        ("tests/hitl/wait_gate/test_asked_again.py",),
+        "P6",
+    ),
 ]
