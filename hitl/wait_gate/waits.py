@@ -112,8 +112,7 @@ def _open_wait(asked: WaitRequest, *, by: User, agent: ApiToken | None) -> tuple
             before = _asked_before(asked, by)
             if before is not None and _counts(before, asked):
                 return before, False
-            # in one look: since the last one somebody may have asked these words
-            if not breath or _asks(asked, by).exclude(wait__digest=asked.digest).exists():
+            if not breath or _asks_else(asked, by):
                 raise WaitOpen(_why_not(asked, by)) from error
             time.sleep(breath)  # somebody else is letting its last run end
         else:
@@ -228,14 +227,16 @@ def _counts(wait: Wait, asked: WaitRequest) -> bool:
     return Pause.objects.filter(counts, pk=wait.pause_id).exists()
 
 
-def _asks(asked: WaitRequest, by: User) -> QuerySet[Pause]:
-    """What the run waits with."""
+def _asks_else(asked: WaitRequest, by: User) -> bool:
+    """Whether the run waits with other words, in one look: since the last one somebody may have
+    asked these.
+    """
     mine = {"run__thread__outer_run__owner": by, "run__thread__outer_run__name": asked.run_id}
-    return Pause.objects.open().filter(**mine)
+    return Pause.objects.open().filter(**mine).exclude(wait__digest=asked.digest).exists()
 
 
 def _why_not(asked: WaitRequest, by: User) -> str:
-    if _asks(asked, by).exists():
+    if _asks_else(asked, by):
         return (
             f"{asked.run_id} waits with another question already. Answer or cancel that one first."
         )
