@@ -5,6 +5,7 @@ about it.
 from __future__ import annotations
 
 import datetime as dt
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -12,6 +13,8 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl import outbound
+from hitl.api.outbound import EndpointIn
+from hitl.models.channels import services
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints
 from tests.conftest import pause_of
@@ -203,6 +206,11 @@ def test_rest_refuses_with_a_code(api, ana, data, status, code):
     response = api(ana).post("/api/v1/endpoints", data, format="json")
     assert (response.status_code, response.json()["code"]) == (status, code)
     assert not Endpoint.objects.exists()
+
+
+def test_rest_takes_a_channel_that_is_switched_on_after_its_fields_were_read(monkeypatch):
+    monkeypatch.setitem(services, "pigeon", SimpleNamespace(place="A loft"))
+    assert EndpointIn().fields["channel"].choices["pigeon"] == "A loft"
 
 
 def test_rest_lists_messages_and_sends_again(api, ana, dead, paused):
