@@ -11,7 +11,7 @@ from tests.doors.html import join
 from tests.worlds.people import group
 from tests.worlds.ruled_order import browser
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db
 
 VIEWS = "/api/v1/views"
 FAILED = {"list": "orders", "name": "Failed lately", "query": "?sort=oldest&status=failed&q="}
