@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
@@ -85,7 +87,7 @@ def victim(db, settings):
     return person("victim", email=VICTIM)
 
 
-DISAGREE = [
+DISAGREE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"email": VICTIM, "email_verified": False}, {"email": MALLORY, "email_verified": True}),
     ({"email": VICTIM}, {"email": MALLORY, "email_verified": True}),
     ({"email": MALLORY, "email_verified": True}, {"email": VICTIM, "email_verified": False}),
@@ -117,7 +119,7 @@ def test_one_place_says_both_or_the_address_is_verified_by_neither(settings):
     settings.WAYSTATION_SSO_LINK = ["oidc"]
     inner = {"sub": "x", "email": VICTIM, "email_verified": True}
     both = {"email": VICTIM, "email_verified": True}
-    for signed, told, vouched in [
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"email_verified": True}, {"email": VICTIM}, ""),
         ({"email_verified": True}, {"email": VICTIM, "email_verified": False}, ""),
         ({"email": VICTIM}, {"email_verified": True}, ""),
@@ -126,7 +128,8 @@ def test_one_place_says_both_or_the_address_is_verified_by_neither(settings):
         ({}, both, VICTIM),
         ({"email": VICTIM}, {**both, "email": "Victim@Example.org"}, VICTIM),
         (both, {**both, "email_verified": "true"}, VICTIM),
-    ]:
+    ]
+    for signed, told, vouched in cases:
         said = joined({"sub": "v1", **signed}, {"sub": "v1", **told}, groups="groups")
         assert linking.vouched("oidc", said) == vouched, (signed, told)
 

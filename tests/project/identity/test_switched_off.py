@@ -84,7 +84,7 @@ def test_whoever_was_switched_off_is_not_back_by_a_provider(both, settings, capl
     assert SECRET not in caplog.text and ADDRESS not in caplog.text.replace(line, "")
 
 
-SAID = {
+SAID: dict[str, dict[str, Any]] = {
     "oidc": {"sub": SUBJECT, "email": "Mia@EXAMPLE.org", "preferred_username": "mia"},
     "saml": {"mail": ["Mia@EXAMPLE.org"], "uid": ["mia"]},
 }
