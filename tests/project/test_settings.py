@@ -9,9 +9,11 @@ from threading import Barrier
 import pytest
 import redis
 from django.core.cache.backends.redis import RedisCache
+from django.core.exceptions import ImproperlyConfigured
 
 from runs import env
 from tests.programs.begun import Begun
+from tests.servers.stack import ROOT
 
 TOGETHER = 12
 
@@ -45,27 +47,32 @@ def test_a_key_that_a_killed_process_left_empty_is_made_anew_and_kept(folder):
     assert keys == {(folder / "secret_key").read_text()} and "" not in keys
 
 
-@pytest.mark.parametrize("name", ["ALLOWED_GROUPS", "SESSION_HOURS"])
-def test_a_setting_under_the_name_that_it_had_before_stops_the_start(name, tmp_path):
-    """Without effect, the first one would let everybody in."""
-    said = refused(tmp_path, f"WAYSTATION_OIDC_{name}", "8")
-    words = f"WAYSTATION_OIDC_{name} is called WAYSTATION_SSO_{name} now: rename it, or remove it"
-    assert said.endswith(words)
+def test_a_setting_under_the_name_that_it_had_before_is_refused(monkeypatch):
+    for name in ("ALLOWED_GROUPS", "SESSION_HOURS"):
+        with monkeypatch.context() as environment:
+            environment.setenv(f"WAYSTATION_OIDC_{name}", "8")
+            words = f"WAYSTATION_OIDC_{name} is called WAYSTATION_SSO_{name} now: rename it, or"
+            with pytest.raises(ImproperlyConfigured, match=words):
+                env.refuse_former()
 
 
-def test_an_extension_that_is_none_stops_the_start_with_those_that_there_are(tmp_path):
-    said = refused(tmp_path, "WAYSTATION_EXTENSIONS", "langgraph,Mcp")
-    assert "WAYSTATION_EXTENSIONS: there is no extension 'Mcp'; there are agui, " in said
-    assert ", mcp" in said.rpartition("there are")[2]
-
-
-def refused(data, name, value) -> str:
-    """What a command says that does not start with this setting."""
-    environment = {**os.environ, "WAYSTATION_DATA": str(data), name: value}
+def test_such_a_setting_stops_the_start(tmp_path):
+    """Without effect, it would let everybody in."""
+    name = "WAYSTATION_OIDC_ALLOWED_GROUPS"
+    environment = {**os.environ, "WAYSTATION_DATA": str(tmp_path), name: "ops"}
     words = ("manage.py", "showmigrations", "--plan")
     done = Begun(*words, environment=environment, of_product=False).ended()
     assert done.returncode != 0
-    return done.stderr.strip()
+    assert done.stderr.strip().endswith("now: rename it, or remove it")
+
+
+def test_an_extension_that_is_none_is_refused_with_those_that_there_are(monkeypatch):
+    monkeypatch.setenv("WAYSTATION_EXTENSIONS", "langgraph,Mcp")
+    with pytest.raises(ImproperlyConfigured) as refused:
+        env.extensions("WAYSTATION_EXTENSIONS", ROOT / "extensions", ["mcp"])
+    said = str(refused.value)
+    assert "WAYSTATION_EXTENSIONS: there is no extension 'Mcp'; there are agui, " in said
+    assert ", mcp" in said.rpartition("there are")[2]
 
 
 def test_requests_share_a_process_connections_to_redis():

@@ -166,9 +166,8 @@ def test_a_form_that_is_sent_again_under_its_key_is_one_answer(waiting, ana_api)
     assert IdempotencyKey.objects.count() == 1
 
 
-@pytest.mark.parametrize(
-    ("scan", "words"),
-    [
+def test_a_file_that_cannot_be_taken_is_refused_at_its_field(waiting, ana_api, subtests):
+    for scan, words in [
         ({"name": "x", "content": ""}, "Send the file once"),
         ({"name": "x", "content": "no base64!"}, "not base64"),
         ({"path": "/etc/passwd"}, "not inside a folder"),
@@ -178,36 +177,30 @@ def test_a_form_that_is_sent_again_under_its_key_is_one_answer(waiting, ana_api)
         ({"name": "x", "content": "A" * (attachments.LONGEST + 4)}, "up to 5,000,000"),
         ("scan.png", "Must be an object"),
         ({}, "Send the file once"),
-    ],
-)
-def test_a_file_that_cannot_be_taken_is_refused_at_its_field(waiting, ana_api, scan, words):
-    response = ana_api.post(
-        address(waiting),
-        {"decision": "answer", "input": {"town": "Graz", "scan": scan}},
-        format="json",
-    )
+    ]:
+        with subtests.test(ascii(scan)[:60]):
+            sent = {"decision": "answer", "input": {"town": "Graz", "scan": scan}}
+            response = ana_api.post(address(waiting), sent, format="json")
 
-    fields = problem(response, 422, "input_invalid")["errors"]
-    assert list(fields) == ["input.scan"]
-    assert words in fields["input.scan"][0]
-    assert pause_of(waiting).refined.startswith("Scan of the invoice: ")
-    assert not Artifact.objects.exists()
+            fields = problem(response, 422, "input_invalid")["errors"]
+            assert list(fields) == ["input.scan"]
+            assert words in fields["input.scan"][0]
+            assert pause_of(waiting).refined.startswith("Scan of the invoice: ")
+            assert not Artifact.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
+def test_a_form_whose_file_has_no_place_is_400(waiting, ana_api, subtests):
+    for fields, named in [
         ({"scan": sent_file()}, "scan"),
         ({"input": "[]", "input.scan": sent_file()}, "input.scan"),
         ({"input": "{", "input.scan": sent_file()}, "input"),
         ({"input.pages.7.page": sent_file()}, "input.pages.7.page"),
-    ],
-)
-def test_a_form_whose_file_has_no_place_is_400(waiting, ana_api, fields, named):
-    sent = {"input": '{"pages": []}', **fields}
-    response = ana_api.post(address(waiting), {"decision": "answer", **sent}, format="multipart")
+    ]:
+        with subtests.test(named):
+            sent = {"decision": "answer", "input": '{"pages": []}', **fields}
+            response = ana_api.post(address(waiting), sent, format="multipart")
 
-    assert named in problem(response, 400, "invalid")["errors"]
+            assert named in problem(response, 400, "invalid")["errors"]
 
 
 def test_an_uploaded_file_is_kept_when_something_else_is_wrong(waiting, ana, page):
@@ -260,30 +253,25 @@ def test_an_upload_is_shown_to_its_owner_alone(ana, ben):
     assert client.get(f"/uploads/{upload.shown_id}").status_code == 404
 
 
-HOSTILE = b"<html><script>alert(1)</script>"
-
-
 @pytest.mark.parametrize("query", ["", "?preview"])
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        (HOSTILE, "page.html"),
+def test_what_could_act_in_a_browser_is_only_saved(ana, query, subtests):
+    client = Client()
+    client.force_login(ana)
+    for content, name in [
+        (b"<html><script>alert(1)</script>", "page.html"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "picture.svg"),
         (b"GIF", "no.gif"),
         (b"%PDF-1.7", "paper.pdf"),
-    ],
-)
-def test_what_could_act_in_a_browser_is_only_saved(ana, content, name, query):
-    upload = services.upload(content, name, owner=ana, field="scan")
-    client = Client()
-    client.force_login(ana)
+    ]:
+        with subtests.test(name):
+            upload = services.upload(content, name, owner=ana, field="scan")
 
-    response = client.get(f"/uploads/{upload.shown_id}{query}")
+            response = client.get(f"/uploads/{upload.shown_id}{query}")
 
-    assert response["Content-Type"] == "application/octet-stream"
-    assert response["Content-Disposition"] == f'attachment; filename="{name}"'
-    assert response["X-Content-Type-Options"] == "nosniff"
-    assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
+            assert response["Content-Type"] == "application/octet-stream"
+            assert response["Content-Disposition"] == f'attachment; filename="{name}"'
+            assert response["X-Content-Type-Options"] == "nosniff"
+            assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
 
 
 def test_who_sees_the_run_reads_its_files_and_nobody_else_does(waiting, ana_api, api, page):

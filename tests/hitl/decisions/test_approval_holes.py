@@ -19,7 +19,6 @@ from runs import services as runs
 from runs.engine import approvals
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from runs.services import pauses
 from runs.threads import turns
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State
 from runs.workflows.registry import step
@@ -210,13 +209,6 @@ def test_where_anybody_may_approve_the_object_takes_the_approval_away(paying, po
     assert (last().failure_code, PAID, broken()) == ("content_changed", [], {})
 
 
-def test_the_hole_at_a_stop_is_found_where_it_is_put_back(stopped, post, monkeypatch):
-    monkeypatch.setattr(pauses, "brings", lambda pause, update: False)
-    assert post(f"runs/{stopped.shown_id}/input", input={"amount": 999}).status_code in {200, 201}
-    assert PAID == [999]
-    assert "edited_at_a_stop" in broken()
-
-
 def test_a_child_runs_stop_is_no_way_into_what_its_parent_had_approved(paying, post, ben):
     """What a child run changes joins its parent's state, behind its parent's review."""
     begin(post, paying, "many", interrupt_before=["each/between"])
@@ -262,20 +254,6 @@ def test_another_template_has_none_of_the_approvals(paying, post, ana):
         == 201
     )
     assert (last().failure_code, PAID, broken()) == ("approval_missing", [], {})
-
-
-def test_the_hole_of_another_template_is_found_where_it_is_put_back(paying, post, monkeypatch):
-    begin(post, paying, "lax")
-    monkeypatch.setattr(turns, "terms", lambda definition, start, **_: start)
-    assert (
-        post(
-            f"threads/{paying.shown_id}/runs",
-            template=made("strict"),
-            checkpoint_id=behind(paying).shown_id,
-        ).status_code
-        == 201
-    )
-    assert broken() == {"stepped_around_unrecorded": [last().shown_id]}
 
 
 def forged(paying, post, ben, case: str) -> Run:
@@ -407,20 +385,3 @@ def test_no_call_is_made_that_no_decision_approved(paying, post, ana, how):
         )
         work()
     assert (Pause.objects.open().get().step, WIRED) == ("wire", [])
-
-
-@pytest.mark.parametrize(
-    "key", ["decided", "decided_content", "call_decisions", "graph_runs", "gathered"]
-)
-def test_no_input_says_what_was_decided(paying, post, key):
-    """Of these only `call_decisions` was refused; steps read a verdict in `decided`."""
-    refused = post(
-        f"threads/{paying.shown_id}/runs",
-        template=made("strict"),
-        input={key: {"propose": "approve"}},
-    )
-    assert (refused.status_code, "by answers alone" in refused.text, Run.objects.count()) == (
-        422,
-        True,
-        0,
-    )

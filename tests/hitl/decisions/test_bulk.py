@@ -15,6 +15,7 @@ from runs import definitions
 from runs.models import Pause, Template
 from runs.workflows.base import Ask, Done, Report
 from tests.conftest import drive, fresh, pause_of
+from tests.databases.undone import undone
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
@@ -209,28 +210,15 @@ def test_a_program_gets_a_result_for_each(waiting, make_order, risky, api, ana, 
         assert (told.status_code, told.json()["code"]) == (422, "bulk_invalid"), none
 
 
-NAMES: dict[str, tuple[list[str], dict[str, Any]]] = {
-    # what of a question, as a program reads it, the answer brings back → with other values
-    "id and revision": (["id", "revision"], {"revision": 7}),
-    "id and digest": (["id", "content_digest"], {"content_digest": "0" * 64}),
-    "all": (["id", "revision", "content_digest"], {"content_digest": "0" * 64}),
-}
-
-
 @pytest.mark.parametrize("route", ["one", "several"])
-@pytest.mark.parametrize("names", NAMES)
 def test_what_was_looked_at_is_named_alike_for_one_answer_and_for_several(
-    names, route, waiting, api, ana
+    route, paused, api, ana, subtests
 ):
     """Issue 30: what a program had read of a question, one route took and the other refused."""
-    client = api(ana)
-    pause = pause_of(waiting[0])
+    client, pause = api(ana), pause_of(paused)
     read = client.get(f"/api/v1/pauses/{pause.shown_id}").json()
-    kept, wrong = NAMES[names]
-    seen = {name: read[name] for name in kept}
 
-    def answer(**changes: Any) -> str:
-        given = {**seen, **changes}
+    def answer(**given: Any) -> str:
         if route == "one":
             path, body = f"pauses/{pause.shown_id}/decisions", {"decision": "approve", **given}
         else:
@@ -238,9 +226,13 @@ def test_what_was_looked_at_is_named_alike_for_one_answer_and_for_several(
         told = client.post(f"/api/v1/{path}", body, format="json").json()
         return str(told["results"][0]["code"] if "results" in told else told.get("code", ""))
 
-    assert answer(**wrong) == "revision_mismatch"
-    assert answer(pause_id=read["id"]) == ""
-    assert Decision.objects.get().pause == pause
+    other: dict[str, Any] = {"revision": 7, "content_digest": "0" * 64}
+    for *names, last in (("id", "revision"), ("id", "content_digest"), ("id", *other)):
+        with subtests.test(last, names=names), undone():
+            seen = {name: read[name] for name in (*names, last)}
+            assert answer(**{**seen, last: other[last]}) == "revision_mismatch"
+            assert answer(**seen, pause_id=read["id"]) == ""
+            assert Decision.objects.get().pause == pause
 
 
 def test_an_answer_that_names_another_question_than_its_address_decides_nothing(waiting, api, ana):

@@ -21,6 +21,7 @@ from hitl.decisions.services import Answer
 from hitl.models import Decision, Ledger, Via
 from runs.models import Pause, Run
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
+from tests.databases.undone import undone
 from tests.databases.whole import rows
 from tests.worlds import steps
 from tests.worlds.scripted_step import state_of
@@ -169,17 +170,12 @@ def test_an_answer_to_another_revision_writes_nothing(paused, ana, unchanged):
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize(
-    "later", [0, -3600], ids=["at the same instant", "by a clock that went back"]
-)
-def test_versions_are_compared_and_never_times(paused, ana, later):
-    """F21: the one that came second is asked, whatever its time says."""
+def test_versions_are_compared_and_never_times(paused, ana):
+    """F21: the one that came second is asked, though its clock went back."""
     first = pause_of(paused)
     answer(paused, ana, "revise", "shorter")
     second = pause_of(drive(paused))
-    Pause.objects.filter(pk=second.pk).update(
-        opened_at=first.opened_at + dt.timedelta(seconds=later)
-    )
+    Pause.objects.filter(pk=second.pk).update(opened_at=first.opened_at - dt.timedelta(hours=1))
     Checkpoint.objects.filter(thread=paused.thread_id).update(created_at=first.opened_at)
     Event.objects.filter(thread=paused.thread_id).update(at=first.opened_at)
     with pytest.raises(services.RevisionMismatch, match="at revision 2 by now"):
@@ -312,16 +308,14 @@ def test_a_cancelled_order_has_failed_and_says_why(paused, ana):
     assert kinds(order)[-4:] == ["approval_received", "log", "run_cancelled", "checkpoint_created"]
 
 
-@pytest.mark.parametrize(
-    ("approvals", "phase"), [(0, "planning"), (1, "executing"), (2, "reviewing")]
-)
-def test_the_error_of_a_cancelled_order_names_the_phase_it_was_in(paused, ana, approvals, phase):
+def test_the_error_of_a_cancelled_order_names_the_phase_it_was_in(paused, ana):
     """S4-61."""
-    for _ in range(approvals):
+    for phase in ("executing", "reviewing"):
         answer(paused, ana)
         drive(paused)
-    answer(paused, ana, "cancel")
-    assert fresh(paused).latest_run.error == f"Cancelled by user at {phase} phase"
+        with undone():
+            answer(paused, ana, "cancel")
+            assert fresh(paused).latest_run.error == f"Cancelled by user at {phase} phase"
 
 
 def test_an_order_that_waits_for_a_worker_can_be_cancelled_too(make_order, ana):
@@ -424,28 +418,6 @@ def test_the_ledger_is_a_chain_without_a_gap(five_decisions, team, zoe):
     ledger = Ledger.objects.get(name=f"team:{team.pk}")
     assert (ledger.length, ledger.tip) == (4, chain[-1].digest)
     assert Decision.objects.get(ledger=f"user:{zoe.pk}").position == 1
-
-
-@pytest.mark.both_databases
-@pytest.mark.usefixtures("unguarded")
-def test_a_changed_decision_gives_itself_away(five_decisions, subtests):
-    """P11."""
-    for field, value in [
-        ("action", "cancel"),
-        ("feedback", "other"),
-        ("revision", 9),
-        ("via", "admin"),
-        ("content_digest", "0" * 64),
-        ("previous", "1" * 64),
-        ("position", 77),
-    ]:
-        with subtests.test(ascii(field)[:60]):
-            decision = Decision.objects.order_by("position").first()
-            old = getattr(decision, field)
-            Decision.objects.filter(pk=decision.pk).update(**{field: value})
-            changed = Decision.objects.get(pk=decision.pk)
-            assert changed.compute_digest() != changed.digest
-            Decision.objects.filter(pk=decision.pk).update(**{field: old})
 
 
 @pytest.mark.both_databases

@@ -120,32 +120,20 @@ def test_a_call_of_high_risk_is_never_approved_along_with_others(waiting, ana, p
     assert MADE == []
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        ({"mail": None}, "input.calls.mail"),
-        (
-            {"mail": {"decision": "edit", "arguments": {"to": "eve@example.org", "subject": "Hi"}}},
-            "input.calls.mail.arguments",
-        ),
-        ({"drop": {"decision": "reject"}}, "input.calls.drop.reason"),
-        ({"other": {"decision": "approve"}}, "input.calls"),
-    ],
-)
-def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(
-    waiting, ana, change, path
-):
+def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(waiting, ana):
     """S3-33: 422 with the place; counted, and asked again in words."""
-    answers = {
-        name: value for name, value in {**ANSWER["calls"], **change}.items() if value is not None
-    }
-    with pytest.raises(services.AnswerInvalid) as refused:
-        services.decide(
-            pause_of(waiting).pk, Answer("answer", Via.REST, payload={"calls": answers}), by=ana
-        )
-    assert path in refused.value.errors
-    pause = pause_of(waiting)
-    assert (pause.attempts, bool(pause.refined), Decision.objects.count()) == (1, True, 0)
+    some = {name: ANSWER["calls"][name] for name in ("drop", "list")}
+    unasked = {**ANSWER["calls"], "drop": {"decision": "reject"}}
+    for attempts, (calls, path) in enumerate(
+        [(some, "input.calls.mail"), (unasked, "input.calls.drop.reason")], 1
+    ):
+        given = Answer("answer", Via.REST, payload={"calls": calls})
+        with pytest.raises(services.AnswerInvalid) as refused:
+            services.decide(pause_of(waiting).pk, given, by=ana)
+        assert path in refused.value.errors
+        pause = pause_of(waiting)
+        assert (pause.attempts, bool(pause.refined)) == (attempts, True)
+    assert not Decision.objects.exists()
 
 
 def test_the_digest_covers_the_calls(order_that):
@@ -353,30 +341,25 @@ def answerable(order_that):
     return drive(order_that(lambda state, context: act(state, context, ASKED)))
 
 
-@pytest.mark.parametrize(
-    ("mail", "place"),
-    [
-        ({"decision": "respond"}, "mail.result"),
-        ({"decision": "respond", "result": " "}, "mail.result"),
-        ({"decision": "respond", "result": "x" * (tool_calls.RESULT + 1)}, "mail.result"),
-        ({"decision": "approve", "result": "It was sent."}, "mail.result"),
-        ({"decision": "reject", "reason": "no", "result": "It was sent."}, "mail.result"),
-        ({"decision": "edit", "arguments": {"to": "x"}}, "mail.decision"),
-    ],
-)
-def test_a_result_of_ones_own_comes_with_respond_alone_and_in_words(
-    answerable, ana, api, mail, place
-):
+def test_a_result_of_ones_own_comes_with_respond_alone_and_in_words(answerable, ana, api, subtests):
     """422 with the place over REST; no word is dropped silently."""
-    pause = pause_of(answerable)
-    calls = {"mail": mail, "list": {"decision": "approve"}}
-    body = {"decision": "answer", "revision": 1, "input": {"calls": calls}}
-    refused = api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json")
-    assert refused.status_code == 422 and f"input.calls.{place}" in refused.json()["errors"]
-    calls = {"mail": {"decision": "approve"}, "list": {"decision": "respond", "result": "None."}}
-    body["input"] = {"calls": calls}
-    refused = api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json")
-    assert refused.status_code == 422, "only where the call can be answered"
+    address, client = f"/api/v1/pauses/{pause_of(answerable).shown_id}/decisions", api(ana)
+    approve, said = {"decision": "approve"}, {"result": "It was sent."}
+    for mail, listing, place in [
+        ({"decision": "respond"}, approve, "mail.result"),
+        ({"decision": "respond", "result": " "}, approve, "mail.result"),
+        ({"decision": "respond", "result": "x" * (tool_calls.RESULT + 1)}, approve, "mail.result"),
+        (approve | said, approve, "mail.result"),
+        ({"decision": "reject", "reason": "no"} | said, approve, "mail.result"),
+        ({"decision": "edit", "arguments": {"to": "x"}}, approve, "mail.decision"),
+        (approve, {"decision": "respond"} | said, "list.decision"),  # it cannot be answered
+    ]:
+        with subtests.test(ascii((mail, listing))[:60]):
+            calls = {"mail": mail, "list": listing}
+            body = {"decision": "answer", "revision": 1, "input": {"calls": calls}}
+            refused = client.post(address, body, format="json")
+            assert refused.status_code == 422
+            assert f"input.calls.{place}" in refused.json()["errors"]
     assert not Decision.objects.exists()
 
 

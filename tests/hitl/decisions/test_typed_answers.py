@@ -4,6 +4,8 @@ again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from checkpoints.models import Event
@@ -129,43 +131,41 @@ def test_what_was_answered_joins_the_state_and_the_run_goes_on_from_the_same_ste
     assert decision.action == "answer"
 
 
-@pytest.mark.parametrize(
-    ("payload", "errors"),
-    [
+def test_an_answer_that_does_not_fit_leaves_the_question_open_and_is_asked_again_in_words(
+    waiting, ana
+):
+    """S3-33, C8: counted, kept, and told to those who watch."""
+    before = pause_of(waiting)
+    cases: list[tuple[Any, dict[str, list[str]]]] = [
         (None, {"input.vat_id": ["This is needed."]}),
-        ({}, {"input.vat_id": ["This is needed."]}),
         (
             {"vat_id": "x"},
             {"input.vat_id": ['"x" isn\'t a valid VAT number: it must match "^DE[0-9]{9}$".']},
         ),
         ({**GOOD, "lines": [{"sum": "5"}]}, {"input.lines.0.sum": ["Must be a whole number."]}),
         ("text", {"input": ["Must be an object."]}),
-        ([], {"input": ["Must be an object."]}),
-    ],
-)
-def test_an_answer_that_does_not_fit_leaves_the_question_open_and_is_asked_again_in_words(
-    waiting, ana, payload, errors
-):
-    """S3-33, C8: counted, kept, and told to those who watch."""
-    before = pause_of(waiting)
-    with pytest.raises(services.AnswerInvalid) as refused:
-        answer(waiting, ana, payload)
-    assert (refused.value.errors, refused.value.code) == (errors, "input_invalid")
-    pause = pause_of(waiting)
-    assert (pause.pk, pause.attempts, pause.revision) == (before.pk, 1, 1)
-    assert all(text in pause.refined for texts in errors.values() for text in texts)
-    again = Event.objects.filter(kind="await_human_input").order_by("seq").last().data
-    assert (again["again"], again["attempts"], again["refined"]) == (True, 1, pause.refined)
+    ]
+    for attempts, (payload, errors) in enumerate(cases, 1):
+        with pytest.raises(services.AnswerInvalid) as refused:
+            answer(waiting, ana, payload)
+        assert (refused.value.errors, refused.value.code) == (errors, "input_invalid")
+        pause = pause_of(waiting)
+        assert (pause.pk, pause.attempts, pause.revision) == (before.pk, attempts, 1)
+        assert all(text in pause.refined for texts in errors.values() for text in texts)
+        again = Event.objects.filter(kind="await_human_input").order_by("seq").last().data
+        assert (again["again"], again["attempts"], again["refined"]) == (
+            True,
+            attempts,
+            pause.refined,
+        )
     assert not Decision.objects.exists()
     answer(waiting, ana, GOOD)
     assert drive(waiting).status == "completed"
 
 
-@pytest.mark.parametrize(
-    "payload", [{"vat_id": "DE123456789", "lines": [{"sum": 1, "note": "a\x00b"}]}]
-)
-def test_what_cannot_be_kept_is_refused(waiting, ana, payload):
+def test_what_cannot_be_kept_is_refused(waiting, ana):
     """F14."""
+    payload = {**GOOD, "lines": [{"sum": 1, "note": "a\x00b"}]}
     with pytest.raises(services.AnswerInvalid, match="cannot be kept"):
         answer(waiting, ana, payload)
 
@@ -216,18 +216,6 @@ def test_an_approval_gate_may_ask_for_data_too(make_order, ana):
     order = drive(order)
     answer(order, ana, {"budget": 5}, action="approve")
     assert state_of(drive(order))["budget"] == 5
-
-
-@pytest.mark.parametrize(
-    "schema", [{"type": "string"}, {"$ref": "#/x"}, {"type": "object", "pattern": "(?=x)"}, [], 5]
-)
-def test_a_template_that_asks_for_what_cannot_be_asked_is_refused(templates, schema):
-    steps = [
-        {"step_type": "planning", "step_template_slug": "test-plan", "required_inputs": schema}
-    ]
-    with pytest.raises(TemplateInvalid) as refused:
-        definitions.edit_template("writing", steps=steps)
-    assert next(iter(refused.value.errors)).startswith("steps.0.required_inputs")
 
 
 def test_a_template_that_asks_a_person_for_a_secret_is_refused(templates):
@@ -447,17 +435,6 @@ def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it
     assert "half typ" in page.post(url, body).content.decode()
     assert page.post(url, body | {"sure": "yes"}).status_code == 302
     assert state_of(drive(orders[1]))["verdict"] == "reject"
-
-
-@pytest.mark.usefixtures("unguarded")
-def test_what_came_with_an_answer_is_in_the_ledger(waiting, ana):
-    """S3-48: an answer that brings nothing has the digest it always had."""
-    decision = answer(waiting, ana, GOOD)
-    assert (decision.payload, decision.intact) == (GOOD, True)
-    Decision.objects.filter(pk=decision.pk).update(payload={"vat_id": "DE999999999"})
-    assert not Decision.objects.get().intact
-    Decision.objects.filter(pk=decision.pk).update(payload=None)
-    assert not Decision.objects.get().intact
 
 
 def test_a_secret_in_an_answer_is_kept_nowhere(order_that, ana):

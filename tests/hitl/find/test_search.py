@@ -21,7 +21,7 @@ from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import keys
 from tests.worlds.ruled_order import browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def indexed() -> int:

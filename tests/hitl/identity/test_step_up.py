@@ -22,6 +22,7 @@ from hitl.models import ApiToken, Decision, Via, Vote
 from runs.definitions import TemplateInvalid
 from runs.models import Pause
 from tests.conftest import drive, fresh, pause_of
+from tests.databases.undone import undone
 from tests.databases.whole import rows
 from tests.doors import factors
 from tests.doors.rest import problem
@@ -146,35 +147,32 @@ def test_what_ends_or_returns_the_work_wants_none(ruled, ben):
         assert (given.factor, given.factor_at) == ("", None)
 
 
-@pytest.mark.parametrize(
-    ("setting", "risk", "enrolled", "decided"),
-    [
+def test_of_whom_it_is_wanted_the_setting_says(ruled, ben, settings, subtests):
+    asked = {risk: pause_of(ruled({"risk": risk})) for risk in ("high", "normal")}
+    for setting, risk, enrolled, decided in [
         ("enrolled", "high", False, True),  # nobody is locked out by an upgrade
         ("enrolled", "high", True, False),
         ("enrolled", "normal", True, True),
         ("everyone", "high", False, False),
         ("everyone", "normal", False, True),
         ("off", "high", True, True),
-    ],
-)
-def test_of_whom_it_is_wanted_the_setting_says(
-    ruled, ben, settings, setting, risk, enrolled, decided
-):
-    settings.WAYSTATION_STEP_UP = setting
-    if enrolled:
-        factors.enrol(ben)
-    pause = pause_of(ruled({"risk": risk}))
-    if decided:
-        assert services.decide(pause.pk, Answer("approve", Via.REST), by=ben).action == "approve"
-        return
-    with pytest.raises(step_up.StepUpRequired) as refusal:
-        services.decide(pause.pk, Answer("approve", Via.REST), by=ben)
-    assert refusal.value.enrolled is enrolled
-    page = answer(browser(ben), pause, wish="words kept")
-    assert page.status_code == 403
-    said = page.content.decode()
-    assert ("set one up" in said) is not enrolled
-    assert "words kept" in said
+    ]:
+        with subtests.test(setting, risk=risk, enrolled=enrolled), undone():
+            settings.WAYSTATION_STEP_UP = setting
+            if enrolled:
+                factors.enrol(ben)
+            if decided:
+                services.decide(asked[risk].pk, Answer("approve", Via.REST), by=ben)
+                assert Decision.objects.get().action == "approve"
+                continue
+            with pytest.raises(step_up.StepUpRequired) as refusal:
+                services.decide(asked[risk].pk, Answer("approve", Via.REST), by=ben)
+            assert refusal.value.enrolled is enrolled
+            page = answer(browser(ben), asked[risk], wish="words kept")
+            assert page.status_code == 403
+            said = page.content.decode()
+            assert ("set one up" in said) is not enrolled
+            assert "words kept" in said
 
 
 @pytest.mark.both_databases

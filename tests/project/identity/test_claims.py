@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl.models import ClaimedGroup
+from project.identity import linking
 from project.identity.claims import NAMES, ClaimsDisagree, joined
 from tests.worlds.people import person
 
@@ -84,7 +87,7 @@ def victim(db, settings):
     return person("victim", email=VICTIM)
 
 
-DISAGREE = [
+DISAGREE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"email": VICTIM, "email_verified": False}, {"email": MALLORY, "email_verified": True}),
     ({"email": VICTIM}, {"email": MALLORY, "email_verified": True}),
     ({"email": MALLORY, "email_verified": True}, {"email": VICTIM, "email_verified": False}),
@@ -93,9 +96,15 @@ DISAGREE = [
 ]
 
 
-@pytest.mark.parametrize(("signed", "told"), DISAGREE)
-def test_an_address_is_not_verified_by_what_stands_beside_another_one(oidc, victim, signed, told):
-    """Issue 30, 6: the first of these opened the victim's account."""
+def test_two_places_that_say_different_things_of_an_address_disagree():
+    for signed, told in DISAGREE:
+        with pytest.raises(ClaimsDisagree):
+            joined({"sub": "m1", **signed}, {"sub": "m1", **told}, groups="groups")
+
+
+def test_an_address_is_not_verified_by_what_stands_beside_another_one(oidc, victim):
+    """Issue 30, 6: this opened the victim's account."""
+    signed, told = DISAGREE[0]
     oidc.tell("mallory", id_token=signed, **told)
     client, answer = oidc.log_in("mallory")
     assert answer.status_code == 403
@@ -105,38 +114,37 @@ def test_an_address_is_not_verified_by_what_stands_beside_another_one(oidc, vict
     assert User.objects.count() == 1
 
 
-@pytest.mark.parametrize(
-    ("signed", "told"),
-    [
-        ({"email_verified": True}, {"email": VICTIM}),
-        ({"email_verified": True}, {"email": VICTIM, "email_verified": False}),
-        ({"email": VICTIM}, {"email_verified": True}),
-        ({"userinfo": {"sub": "x", "email": VICTIM, "email_verified": True}}, {"email": VICTIM}),
-    ],
-)
-def test_one_place_says_both_or_the_address_is_verified_by_neither(oidc, victim, signed, told):
-    oidc.tell("mallory", id_token=signed, **told)
-    answer = oidc.log_in("mallory")[1]
-    assert answer.status_code == 403
-    assert "with your mail address already" in answer.content.decode()
-    assert not SocialAccount.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("signed", "told"),
-    [
-        ({"email": VICTIM, "email_verified": True}, {}),
-        ({}, {"email": VICTIM, "email_verified": True}),
-        ({"email": VICTIM}, {"email": "Victim@Example.org", "email_verified": True}),
-        ({"email": VICTIM, "email_verified": True}, {"email": VICTIM, "email_verified": "true"}),
-    ],
-    ids=["ID token", "userinfo", "Okta", "Cognito"],
-)
-def test_what_providers_say_in_one_place_or_the_same_in_two_holds(oidc, victim, signed, told):
+def test_one_place_says_both_or_the_address_is_verified_by_neither(settings):
     """Okta's ID token names the address alone; Cognito says `"true"` at userinfo."""
-    oidc.tell("v1", id_token=signed, **told)
-    client, _ = oidc.log_in("v1")
-    assert client.get("/account/").context["user"] == victim
+    settings.WAYSTATION_SSO_LINK = ["oidc"]
+    inner = {"sub": "x", "email": VICTIM, "email_verified": True}
+    both = {"email": VICTIM, "email_verified": True}
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({"email_verified": True}, {"email": VICTIM}, ""),
+        ({"email_verified": True}, {"email": VICTIM, "email_verified": False}, ""),
+        ({"email": VICTIM}, {"email_verified": True}, ""),
+        ({"userinfo": inner}, {"email": VICTIM}, ""),
+        (both, {}, VICTIM),
+        ({}, both, VICTIM),
+        ({"email": VICTIM}, {**both, "email": "Victim@Example.org"}, VICTIM),
+        (both, {**both, "email_verified": "true"}, VICTIM),
+    ]
+    for signed, told, vouched in cases:
+        said = joined({"sub": "v1", **signed}, {"sub": "v1", **told}, groups="groups")
+        assert linking.vouched("oidc", said) == vouched, (signed, told)
+
+
+@pytest.mark.parametrize("verified", [True, None])
+def test_an_address_that_either_place_verifies_opens_its_account(oidc, victim, verified):
+    told = {"email": "Victim@Example.org", "email_verified": verified}
+    oidc.tell("v1", id_token={"email": VICTIM}, **told)
+    client, answer = oidc.log_in("v1")
+    if verified:
+        assert client.get("/account/").context["user"] == victim
+    else:
+        assert answer.status_code == 403
+        assert "with your mail address already" in answer.content.decode()
+        assert not SocialAccount.objects.exists()
 
 
 def test_groups_are_those_of_the_id_token_where_it_names_some(oidc, db):

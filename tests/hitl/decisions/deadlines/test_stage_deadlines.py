@@ -178,23 +178,19 @@ def test_a_stage_counts_in_the_questions_calendar_or_in_its_own(asked, people, s
     assert days == {"legal": 1, "finance": 0}
 
 
-@pytest.mark.parametrize(
-    ("deadline", "field", "words"),
-    [
+def test_a_deadline_that_cannot_be_counted_is_refused_at_its_field(asked, people, subtests):
+    for deadline, field, words in [
         ({"after": "soon"}, "after", "no duration"),
         ({}, "after", "This is needed"),
         ({"after": "P1D", "calendar": "moon"}, "calendar", "There is no calendar"),
         ({"after": "P1D", "zone": "Mars"}, "zone", "There is no time zone"),
         ({"after": "P1D", "outcome": "approve"}, "", 'no key "outcome"'),
-    ],
-)
-def test_a_deadline_that_cannot_be_counted_is_refused_at_its_field(
-    asked, people, deadline, field, words
-):
-    with pytest.raises(TemplateInvalid, match=words) as refused:
-        asked(stages=[LEGAL, stage("finance", "fin") | {"deadline": deadline}])
-    place = f"steps.0.review.stages.1.deadline.{field}".rstrip(".")
-    assert list(refused.value.errors) == [place]
+    ]:
+        with subtests.test(words):
+            with pytest.raises(TemplateInvalid, match=words) as refused:
+                asked(stages=[LEGAL, stage("finance", "fin") | {"deadline": deadline}])
+            place = f"steps.0.review.stages.1.deadline.{field}".rstrip(".")
+            assert list(refused.value.errors) == [place]
 
 
 def test_a_calendar_that_is_gone_when_a_stage_begins_makes_no_early_deadline(

@@ -13,7 +13,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause
-from tests.conftest import fresh, kinds, pause_of
+from tests.conftest import pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds.histories.whole_story import broken
@@ -40,26 +40,6 @@ def crowd(team, ana, ben):
 
 def vote(pause, by, action="approve"):
     return partial(services.decide, pause.pk, Answer(action, Via.REST, feedback="x"), by=by)
-
-
-def test_of_two_last_votes_at_once_one_closes_the_question(ruled, crowd):
-    """P1, F0, F8."""
-    order = ruled({"quorum": 3})
-    pause = pause_of(order)
-    vote(pause, crowd[0])()
-    results = at_once(*(vote(pause, by) for by in crowd[1:]))
-    assert sorted(type(result).__name__ for result in results) == [
-        "AlreadyAnswered",
-        "AlreadyAnswered",
-        "AlreadyAnswered",
-        "Decision",
-        "Vote",
-    ]
-    decision = Decision.objects.get()
-    assert len(decision.votes) == Vote.objects.count() == Pause.objects.get().approvals == 3
-    assert kinds(order).count("approval_received") == 1
-    assert fresh(order).status == "pending"
-    assert broken() == {}
 
 
 def test_one_person_at_four_doors_at_once_has_one_vote(ruled, ana):

@@ -25,6 +25,7 @@ from runs.services import forks
 from runs.services.forks import ReviewStands
 from runs.threads.turns import Turn
 from runs.workflows.sequence import FrozenStep
+from tests.databases.undone import undone
 from tests.databases.whole import rows
 from tests.doors.admin import client_of, said
 from tests.worlds.histories.whole_story import broken
@@ -108,26 +109,24 @@ def test_over_rest_it_is_a_409_with_a_stable_code(refused, ana):
     assert (response.status_code, response.json()["code"]) == (409, "review_stands")
 
 
-@pytest.mark.parametrize(
-    "turn",
-    [
+def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(
+    refused, ana, ben, subtests
+):
+    """S1-20..22 hold as they are: what is named is what runs, up to the question."""
+    for turn in (
         Turn(resume_from="step1"),
         Turn(resume_from="step2"),
         Turn(resume_from="step2", state=say("mine")),
         Turn(input=say("again")),
-    ],
-)
-def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(
-    refused, turn, ana, ben
-):
-    """S1-20..22 hold as they are: what is named is what runs, up to the question."""
-    run = drive(messages.say(refused.pk, turn, by=ana, via=Via.REST).run)
-    pause = Pause.objects.open().get()
-    assert (run.status, pause.step, pause.review) == ("paused", "step2", RULES)
-    with pytest.raises(policy.NotAllowed):
-        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
-    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
-    assert drive(run).status == "completed"
+    ):
+        with subtests.test(turn=turn), undone():
+            run = drive(messages.say(refused.pk, turn, by=ana, via=Via.REST).run)
+            pause = Pause.objects.open().get()
+            assert (run.status, pause.step, pause.review) == ("paused", "step2", RULES)
+            with pytest.raises(policy.NotAllowed):
+                services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
+            services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
+            assert drive(run).status == "completed"
 
 
 def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_is(
@@ -334,30 +333,32 @@ def test_the_admin_asks_who_may_for_a_reason_of_its_own_and_records_it(forked, o
     assert (drive(run).status, broken()) == ("completed", {})
 
 
-@pytest.mark.parametrize(
-    ("around", "words"),
-    [("", "Say why."), ("  ", "Say why."), ("x" * 2_001, "at most 2000"), ("a\0b", "Null")],
-)
 @pytest.mark.usefixtures("operator")
-def test_without_a_reason_that_can_be_kept_the_admin_records_nothing(forked, around, words):
+def test_without_a_reason_that_can_be_kept_the_admin_records_nothing(forked):
     before = rows()
-    answer = forked(around=around)
-    assert answer.status_code in {409, 422}
-    assert words in str(answer.context["form"].errors["around"])
-    assert (
-        'aria-describedby="id_around_helptext id_around_error"' in answer.text
-        and 'id="id_around_error"' in answer.text
-    )
-    assert rows() == before
+    for around, words in (
+        ("", "Say why."),
+        ("  ", "Say why."),
+        ("x" * 2_001, "at most 2000"),
+        ("a\0b", "Null"),
+    ):
+        answer = forked(around=around)
+        assert answer.status_code in {409, 422}
+        assert words in str(answer.context["form"].errors["around"])
+        assert (
+            'aria-describedby="id_around_helptext id_around_error"' in answer.text
+            and 'id="id_around_error"' in answer.text
+        )
+        assert rows() == before
 
 
-@pytest.mark.parametrize("fields", [{}, {"around": "I say so"}])
-def test_without_the_right_the_admin_says_who_may(forked, fields):
+def test_without_the_right_the_admin_says_who_may(forked):
     before = rows()
-    answer = forked(**fields)
-    assert answer.status_code == 409
-    assert "Can bypass a review" in answer.text and "id_around" not in answer.text
-    assert rows() == before
+    for fields in ({}, {"around": "I say so"}):
+        answer = forked(**fields)
+        assert answer.status_code == 409
+        assert "Can bypass a review" in answer.text and "id_around" not in answer.text
+        assert rows() == before
 
 
 @pytest.mark.usefixtures("operator")
