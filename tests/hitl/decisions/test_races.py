@@ -15,7 +15,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
-from hitl.models import Decision, Via
+from hitl.models import Decision, Ledger, Via
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -40,12 +40,13 @@ def gap_free(thread_id):
     return seqs == list(range(1, Thread.objects.get(pk=thread_id).last_seq + 1))
 
 
-def test_an_approval_and_a_cancellation_meet(paused, ana, ben):
+@pytest.mark.parametrize("other", ["approve", "revise", "cancel"])
+def test_an_approval_and_another_answer_meet(paused, ana, ben, other):
     """F8: the loser learns who won, and the run does what the winner said."""
     pause = pause_of(paused)
     jobs = [
         partial(services.decide, pause.pk, Answer("approve", Via.PAGE), by=ana),
-        partial(services.decide, pause.pk, Answer("cancel", Via.PAGE), by=ben),
+        partial(services.decide, pause.pk, Answer(other, Via.PAGE, feedback="x"), by=ben),
     ]
     results = at_once(*jobs)
     [lost] = [result for result in results if isinstance(result, services.AlreadyAnswered)]
@@ -55,9 +56,41 @@ def test_an_approval_and_a_cancellation_meet(paused, ana, ben):
     assert kinds(paused).count("approval_received") == 1
 
 
-def test_two_workers_told_at_once_call_each_step_once(make_order):
+def test_answers_on_many_orders_of_one_team_keep_the_ledger_a_chain(make_order, ana):
+    """P11, F7."""
+    pauses = [pause_of(drive(make_order())) for _ in range(6)]
+    at_once(
+        *(
+            partial(services.decide, pause.pk, Answer("approve", Via.PAGE), by=ana)
+            for pause in pauses
+        )
+    )
+    chain = list(Decision.objects.order_by("position"))
+    assert [decision.position for decision in chain] == [1, 2, 3, 4, 5, 6]
+    assert [decision.previous for decision in chain] == [
+        "",
+        *(decision.digest for decision in chain[:-1]),
+    ]
+    assert all(decision.compute_digest() == decision.digest for decision in chain)
+    assert Ledger.objects.get().tip == chain[-1].digest
+
+
+def test_of_two_workers_one_claims(make_order):
+    """F0, F11."""
+    run_id = make_order().latest_run_id
+
+    def claim():
+        with transaction.atomic():
+            return lost_worker.claim(run_id, now=timezone.now())
+
+    assert sorted(at_once(*[claim] * 4)) == [False, False, False, True]
+    assert Run.objects.get().epoch == 1
+
+
+@pytest.mark.parametrize("template", ["writing", "writing-quick"])
+def test_two_workers_told_at_once_call_each_step_once(make_order, template):
     """F0, F13, P4."""
-    order = make_order("writing-quick")
+    order = make_order(template)
     results = at_once(*[partial(advance, order.latest_run_id, budget=60)] * 4)
     assert results == [[]] * 4
     names = [step for step, _ in steps.CALLS]

@@ -32,8 +32,11 @@ pytestmark = [
     pytest.mark.both_databases,
 ]
 FOUR = {"after": "PT4H"}
-ENDS = {"approve": {"pending", "cancelled"}, "cancel": {"cancelled"}}
-"""What becomes of a run by the answer that was first: who approves keeps nobody from ending it."""
+ENDS = {
+    "approve": ("answered", "pending"),
+    "cancel": ("cancelled", "cancelled"),
+    "expire": ("expired", "expired"),
+}
 
 
 def no_errors(results):
@@ -42,6 +45,21 @@ def no_errors(results):
         for result in results
         if isinstance(result, Exception) and not isinstance(result, PauseClosed)
     ] == []
+
+
+@pytest.mark.parametrize("outcome", ["expire", "approve", "cancel"])
+def test_of_four_sweeps_at_once_one_ends_a_question(asked, outcome):
+    """P8, F11: with two beats running a deadline acts once."""
+    orders = [asked(deadline={**FOUR, "outcome": outcome}) for _ in range(3)]
+    now = at(pause_of(orders[-1]), 4)
+    assert no_errors(at_once(*[partial(outcomes.fire_due, now=now)] * 4))
+    for order in orders:
+        pause = Pause.objects.get(run__thread=order.thread_id)
+        assert (pause.status, fresh(order).latest_run.status) == ENDS[outcome]
+        assert kinds(order).count("run_expired") == (outcome == "expire")
+        assert kinds(order).count("approval_received") == (outcome != "expire")
+    assert Decision.objects.count() == (0 if outcome == "expire" else 3)
+    crash.check_ledgers()
 
 
 def test_of_four_sweeps_at_once_one_reminds_and_one_escalates(asked, zoe):
@@ -55,19 +73,23 @@ def test_of_four_sweeps_at_once_one_reminds_and_one_escalates(asked, zoe):
     assert pause_of(order).deadline_at == at(opened, 8)
 
 
-def test_an_answer_meets_the_deadline(asked, ana, ben):
+@pytest.mark.parametrize("action", ["approve", "cancel"])
+def test_an_answer_meets_the_deadline(asked, ana, ben, action):
     """P1, F8, F23: one outcome; who comes second reads what came first."""
     for _ in range(4):
         order = asked(deadline=FOUR)
         pause = pause_of(order)
-        answer = partial(services.decide, pause.pk, Answer("approve", Via.PAGE), by=ana)
+        answer = partial(services.decide, pause.pk, Answer(action, Via.PAGE), by=ana)
         stop = partial(services.cancel_order, order.pk, by=ben, via=Via.PAGE)
         results = at_once(answer, partial(fire, pause.pk, now=at(pause, 4)), stop)
         pause.refresh_from_db()
         decided = [result for result in results if isinstance(result, Decision)]
         won = Decision.objects.filter(pause=pause).first()
         assert (pause.status == "expired") is (won is None)
-        assert fresh(order).latest_run.status in (ENDS[won.action] if won else {"expired"})
+        assert (
+            fresh(order).latest_run.status == ("expired" if won is None else ENDS[won.action][1])
+            or won.action == "approve"
+        )
         if won is None:
             assert not decided
             assert "It expired at" in str(results[0])
@@ -133,8 +155,9 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
     crash.check_ledgers()
 
 
-def test_of_two_sweeps_that_share_what_is_due_one_is_killed_and_each_question_acts_once(asked, zoe):
-    """P8: the other one does its part too."""
+@pytest.mark.parametrize("killed_at", [0, 9], ids=["both live", "one is killed"])
+def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, killed_at):
+    """P8: also where one of them dies in the middle; then the other does its part too."""
     stages = {"escalation": [{"after": "PT9H", "users": ["zoe"]}]}
     rules = [
         {"outcome": "expire"},
@@ -156,7 +179,7 @@ def test_of_two_sweeps_that_share_what_is_due_one_is_killed_and_each_question_ac
         return execute(sql, *more)
 
     def sweep(share, dies_at):
-        if not dies_at:  # it might have done all before the other one's death
+        if killed_at and not dies_at:  # else it might have done all before the other one's death
             begun.wait(60)
         try:
             with connection.execute_wrapper(begins), crash.killing(dies_at):
@@ -166,8 +189,8 @@ def test_of_two_sweeps_that_share_what_is_due_one_is_killed_and_each_question_ac
         finally:
             begun.set()
 
-    assert no_errors(at_once(partial(sweep, 0.0, 9), partial(sweep, 0.6, 0)))
-    assert done == [0.6]
+    assert no_errors(at_once(partial(sweep, 0.0, killed_at), partial(sweep, 0.6, 0)))
+    assert len(done) == (1 if killed_at else 2)
     outcomes.fire_due(now=now)  # what died with its sweep after the other one had looked
     ends = [
         (Pause.objects.get(pk=pause.pk).status, fresh(order).latest_run.status)
