@@ -16,11 +16,12 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.middleware import csrf
 from django.test import Client
 
+from tests.databases.undone import undone
 from tests.matrix.addresses import ADDRESSES, API, METHODS, REST, SAFE, served
 from tests.matrix.desk.tables import STANDARD
 from tests.matrix.desk.walk import MODELS, url_of, without_words
 from tests.matrix.walk import ARGUMENT, DEAR, fill, send
-from tests.matrix.world import BY_NAME, World, digest, undone, watched
+from tests.matrix.world import BY_NAME, World, digest, watched
 
 pytestmark = pytest.mark.django_db
 

@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.http import HttpResponse
 
+from tests.databases.undone import undone
 from tests.matrix.addresses import served
 from tests.matrix.desk.tables import (
     ACTIONS,
@@ -24,7 +25,7 @@ from tests.matrix.desk.tables import (
 )
 from tests.matrix.desk.walk import MODELS, chosen, url_of, without_words
 from tests.matrix.walk import PAGED, send, verdict
-from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, undone, watched
+from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, watched
 
 pytestmark = pytest.mark.django_db
 
