@@ -35,6 +35,12 @@ def world(
     quiet.disabled = before
 
 
+@pytest.fixture(scope="module")
+def before(world: World) -> dict[str, str]:
+    """All rows as the module's tests find them: whatever one of them does is taken back."""
+    return worlds.digest()
+
+
 @contextmanager
 def plain_refusals() -> Iterator[None]:
     """What the pages of refusals say is said elsewhere; here thousands would be rendered."""

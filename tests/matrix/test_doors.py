@@ -31,11 +31,13 @@ def test_no_door_is_served_twice() -> None:
 
 
 @pytest.mark.parametrize("role", WALKERS, ids=str)
-def test_a_method_that_no_door_knows_does_nothing(world: World, role: Role) -> None:
+def test_a_method_that_no_door_knows_does_nothing(
+    world: World, before: dict[str, str], role: Role
+) -> None:
     """Before, only the seven methods of REST were tried, and of the admin GET and POST alone:
     another one was read as whatever fitted.
     """
-    before, wrong = digest(), []
+    wrong = []
     for number, door in enumerate(doors()):
         if door.kind in {"stream", "socket", "protocol"} or door.path in DEAR:
             continue
@@ -61,9 +63,11 @@ def test_a_method_that_no_door_knows_does_nothing(world: World, role: Role) -> N
     assert digest() == before
 
 
-def test_a_superuser_changes_nothing_in_the_admin_but_by_post(world: World) -> None:
+def test_a_superuser_changes_nothing_in_the_admin_but_by_post(
+    world: World, before: dict[str, str]
+) -> None:
     """Before, PUT, PATCH and DELETE of the admin's pages were tried by nobody."""
-    before, wrong = digest(), []
+    wrong = []
     who = BY_NAME["superuser"]
     for number, door in enumerate(one for one in doors() if one.kind == "admin"):
         method = ("PUT", "PATCH", "DELETE", "BREW")[number % 4]
