@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from checkpoints.export import thread_document
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
 from runs.models import Pause
@@ -15,6 +14,7 @@ from tests.adversary.played.book import ACCOMPLICE, TEAM, text_of
 from tests.adversary.played.reviewed import NARROWED
 from tests.adversary.played.templates import INPUT, STEPS
 from tests.adversary.world import World
+from tests.worlds.histories.documents import signed
 
 One = TypeVar("One")
 
@@ -315,14 +315,6 @@ def forged(raw: bytes, *, template: tuple[str, int, str], **how: Any) -> bytes:
     document["thread"]["head"] = row["id"]
     document.pop("children", None)
     return signed(document)
-
-
-def signed(document: dict[str, Any]) -> bytes:
-    """With the digest that a document's content has now, as somebody writes it who knows the
-    format.
-    """
-    document["digest"] = thread_document.digest(document)
-    return codec.encode(document).encode()
 
 
 def altered(raw: bytes, pick: Pick) -> bytes:

@@ -27,6 +27,7 @@ from tests.adversary.played.book import ACCOMPLICE, BOOK, REVIEWERS, TEAM
 from tests.adversary.played.templates import INPUT, STEPS
 from tests.adversary.reviews.schemes import OF_REVIEWS
 from tests.adversary.schemes import SCHEMES, Scheme
+from tests.databases.undone import undone
 from tests.matrix.addresses import API
 from tests.matrix.world import NOTHING
 from tests.worlds.histories.whole_story import broken
@@ -82,7 +83,7 @@ class Found(AssertionError):
 @contextmanager
 def one_world() -> Iterator[None]:
     """Games in it find the people and the templates of the game as they were made."""
-    with world.undone():
+    with undone():
         Game.made = world.build()
         templates.load()
         yield
@@ -159,7 +160,7 @@ class Adversary(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.around: Any = world.undone()
+        self.around: Any = undone()
         self.around.__enter__()
         self.game = Game()
 

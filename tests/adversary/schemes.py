@@ -18,6 +18,7 @@ from tests.adversary.moves import Move
 from tests.adversary.played.book import ACCOMPLICE, TEAM, text_of
 from tests.adversary.played.templates import INPUT
 from tests.matrix.addresses import API
+from tests.worlds.histories.documents import signed
 
 if TYPE_CHECKING:
     from tests.adversary.machine import Game
@@ -183,7 +184,7 @@ def an_approved_thread_is_imported_again(game: Game) -> None:
     known = {row["id"] for row in raw["checkpoints"]}
     raw["pauses"] = [one for one in raw["pauses"] if one["checkpoint_id"] in known]
     raw["events"] = []
-    bring_in(game, bodies.signed(raw))
+    bring_in(game, signed(raw))
 
 
 @scheme

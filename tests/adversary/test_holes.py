@@ -16,7 +16,7 @@ from tests.adversary import holes, schemes
 from tests.adversary.holes import Hole
 from tests.adversary.machine import Adversary, Game, Payments, Reviews
 from tests.adversary.reviews import holes as reviews
-from tests.adversary.world import undone
+from tests.databases.undone import undone
 
 pytestmark = [
     pytest.mark.django_db,

@@ -18,7 +18,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.adversary import schemes
 from tests.adversary.machine import TOTALS, Adversary, Game
-from tests.adversary.world import MAIL_DOMAIN, SECRET, TEAMS_SECRET, undone
+from tests.adversary.world import MAIL_DOMAIN, SECRET, TEAMS_SECRET
+from tests.databases.undone import undone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_world")]
 

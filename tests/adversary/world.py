@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission, User
-from django.core.cache import cache
-from django.db import transaction
 from django.test import Client
 
 from checkpoints import ids
@@ -175,19 +171,3 @@ def build() -> World:
     pages["nobody"] = rest["nobody"] = Client(raise_request_exception=False)
     cookies = {name: dict(client.cookies) for name, client in pages.items()}
     return World(people, pages, rest, cookies=cookies)
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    """A game whose rows are taken back at its end, through durable transactions too.
-
-    On the database of a test only.
-    """
-    cache.clear()
-    around: Any = transaction.atomic()
-    around._from_testcase = True  # as Django's TestCase marks its own
-    with around:
-        try:
-            yield
-        finally:
-            transaction.set_rollback(True)

@@ -94,10 +94,10 @@ def of_page(html: str, names: Collection[str]) -> Iterator[str]:
 
 
 def of_texts(texts: Collection[str], names: Collection[str]) -> Iterator[str]:
-    known = english_alone()
+    known, longest_first = english_alone(), sorted(names, key=len, reverse=True)
     for text in dict.fromkeys(texts):
         said = text
-        for name in sorted(names, key=len, reverse=True):
+        for name in longest_first:
             said = said.replace(name, " ")
         if found := words_of(CODE.sub(" ", said)) & known:
             yield f"{text[:160]!r}: {', '.join(sorted(found))}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from babel.messages.pofile import read_po
 
 from extensions.booking import templates as booking
@@ -53,9 +52,9 @@ def test_what_ships_is_known():
     assert {*PHASES.values(), *HEADINGS} <= {*phases.WORDS}
 
 
-@pytest.mark.parametrize("known", sorted({*LABELS, *RULES, *FAULTS, *WITHIN}))
-def test_each_has_german_words(known):
-    assert GERMAN[known].string
+def test_each_has_german_words():
+    texts = {*LABELS, *RULES, *FAULTS, *WITHIN}
+    assert {text for text in texts if text not in GERMAN or not GERMAN[text].string} == set()
 
 
 def test_what_authors_say_stays():

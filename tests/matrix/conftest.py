@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test.utils import override_settings
 
 from project import urls
+from tests.databases.undone import undone
 from tests.matrix import world as worlds
 from tests.matrix.races import doors as races
 from tests.matrix.world import World
@@ -28,10 +29,16 @@ def world(
     here = override_settings(WAYSTATION_DATA=folder / "data", WAYSTATION_REPOSITORIES=[folder])
     quiet = logging.getLogger("django.request")
     before, quiet.disabled = quiet.disabled, True  # thousands of refusals
-    with django_db_blocker.unblock(), here, plain_refusals(), worlds.undone():
+    with django_db_blocker.unblock(), here, plain_refusals(), undone():
         worlds.load_templates()
         yield worlds.build()
     quiet.disabled = before
+
+
+@pytest.fixture(scope="module")
+def before(world: World) -> dict[str, str]:
+    """All rows as the module's tests find them: whatever one of them does is taken back."""
+    return worlds.digest()
 
 
 @contextmanager

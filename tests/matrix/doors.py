@@ -2,7 +2,7 @@
 and sockets.
 
 Whoever walks or attacks all doors begins with `doors()`. A door that no table of the matrix names
-fails `test_every_door_is_in_a_table`.
+fails the test beside that table.
 """
 
 from __future__ import annotations

@@ -30,11 +30,12 @@ from playwright.sync_api import Page, ViewportSize
 
 from runs.models import Run
 from runs.states import RUNNING
+from tests.databases.undone import undone
 from tests.matrix.addresses import ADDRESSES, REST, served
 from tests.matrix.desk.walk import url_of
 from tests.matrix.questions import Asked, of_forms, of_questions
 from tests.matrix.walk import fill
-from tests.matrix.world import BY_NAME, STATES, World, undone
+from tests.matrix.world import BY_NAME, STATES, World
 from tests.programs import browser
 
 pytestmark = pytest.mark.django_db

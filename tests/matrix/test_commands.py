@@ -15,7 +15,8 @@ import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
 
 from hitl.models import ApiToken
-from tests.matrix.world import World, digest, undone, watched
+from tests.databases.undone import undone
+from tests.matrix.world import World, digest, watched
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,8 @@ from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 
 from hitl.models import ApiToken
 from runs.api.fields import TellsQuickly
-from tests.matrix.world import World, undone
+from tests.databases.undone import undone
+from tests.matrix.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 

@@ -16,11 +16,12 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.middleware import csrf
 from django.test import Client
 
+from tests.databases.undone import undone
 from tests.matrix.addresses import ADDRESSES, API, METHODS, REST, SAFE, served
 from tests.matrix.desk.tables import STANDARD
 from tests.matrix.desk.walk import MODELS, url_of, without_words
 from tests.matrix.walk import ARGUMENT, DEAR, fill, send
-from tests.matrix.world import BY_NAME, World, digest, undone, watched
+from tests.matrix.world import BY_NAME, World, digest, watched
 
 pytestmark = pytest.mark.django_db
 
@@ -152,11 +153,11 @@ def of_rows(world: World) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def asked(world: World) -> dict[str, tuple[bool, str]]:
+def asked(world: World, before: dict[str, str]) -> dict[str, tuple[bool, str]]:
     """Each address that was asked once, with the ids of what is there: whether its page reads
     anything of a query, and what was wrong.
     """
-    found, values, rows, before = {}, with_ids(world), of_rows(world), digest()
+    found, values, rows = {}, with_ids(world), of_rows(world)
     with patch.object(wsgi, "QueryDict", Query):
         for url in readable(world):
             Query.read = False
@@ -221,10 +222,10 @@ def test_no_query_of_ids_changes_anything_or_is_an_error(
     ids=["nothing", "one", "long", "bytes"],
 )
 def test_no_query_changes_anything_or_is_an_error(
-    world: World, asked: dict[str, tuple[bool, str]], value: str
+    world: World, before: dict[str, str], asked: dict[str, tuple[bool, str]], value: str
 ) -> None:
     """F1, F24: each parameter at once, without sense, at every address that read one of them."""
-    before, values = digest(), dict.fromkeys((*PARAMETERS, *MORE), value)
+    values = dict.fromkeys((*PARAMETERS, *MORE), value)
     reading = [url for url, (reads, _) in asked.items() if reads]
     wrong = [words for url in reading if (words := ask(world, url, values))]
     assert not wrong, "\n".join(wrong)
@@ -244,10 +245,10 @@ def test_the_world_knows_every_argument(world: World) -> None:
 
 
 def test_a_form_without_a_field_is_no_error_and_is_not_taken_for_one_that_nobody_sent(
-    world: World,
+    world: World, before: dict[str, str]
 ) -> None:
     """Nothing comes, not even what a page's own form always brings along."""
-    before, wrong = digest(), []
+    wrong = []
     root = BY_NAME["superuser"]
     for path, address in ADDRESSES.items():
         if path.startswith(REST) or "POST" not in address.methods or path in DEAR:

@@ -10,10 +10,11 @@ import pytest
 
 from hitl.http.replay import ANSWERING
 from hitl.models import IdempotencyKey
+from tests.databases.undone import undone
 from tests.databases.whole import rows
 from tests.matrix.addresses import ADDRESSES, API, REST
 from tests.matrix.walk import fill
-from tests.matrix.world import BY_NAME, World, undone
+from tests.matrix.world import BY_NAME, World
 
 pytestmark = pytest.mark.one_database
 

@@ -42,22 +42,22 @@ def test_every_address_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("role", roles("superuser"))
-def test_reading_shows_what_is_theirs_and_changes_nothing(world: World, role: Role) -> None:
+def test_reading_shows_what_is_theirs_and_changes_nothing(
+    world: World, before: dict[str, str], role: Role
+) -> None:
     """F1, F4, C20: GET and HEAD of every address in every state: the right answer, and the same
     bytes after.
     """
-    before = digest()
     wrong = walk(world, role, steps(role, SAFE))
     assert not wrong, "\n".join(wrong[:40])
     assert digest() == before
 
 
 @pytest.mark.parametrize("role", roles("owner"))
-def test_acting_is_for_those_who_may(world: World, role: Role) -> None:
+def test_acting_is_for_those_who_may(world: World, before: dict[str, str], role: Role) -> None:
     """F4, C20: POST, PUT, PATCH and DELETE of every address in every state; a refused one writes
     nothing.
     """
-    before = digest()
     wrong = walk(world, role, steps(role, [one for one in METHODS if one not in SAFE]))
     assert not wrong, "\n".join(wrong[:40])
     assert digest() == before
@@ -69,10 +69,9 @@ def test_acting_is_for_those_who_may(world: World, role: Role) -> None:
     ids=["anonymous", "superuser", "stranger"],
 )
 def test_what_an_address_does_not_serve_is_refused(
-    world: World, name: str, methods: tuple[str, ...]
+    world: World, before: dict[str, str], name: str, methods: tuple[str, ...]
 ) -> None:
     """F1, F4: to who sees nothing and to who sees all, and OPTIONS tells a stranger of nothing."""
-    before = digest()
     wrong = walk(world, BY_NAME[name], unserved(BY_NAME[name], methods))
     assert not wrong, "\n".join(wrong[:40])
     assert digest() == before

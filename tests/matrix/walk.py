@@ -17,8 +17,9 @@ from django.http import HttpResponse
 from django.template.backends.django import Template
 
 from checkpoints import ids
+from tests.databases.undone import undone
 from tests.matrix.addresses import ADDRESSES, REST, SAFE, Address
-from tests.matrix.world import NOTHING, STATES, Role, World, undone, watched
+from tests.matrix.world import NOTHING, STATES, Role, World, watched
 
 ARGUMENT = re.compile(r"<(\w+):(\w+)>")
 DEAR = {"api/schema/"}

@@ -15,8 +15,7 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from django.apps import apps
 from django.contrib.auth.models import Group, Permission, User
-from django.core.cache import cache
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
@@ -405,23 +404,6 @@ def load_templates() -> None:
     cleaning.load_templates()
     # so that one slug names both
     definitions.edit_step_template("writing", title="Writing", function="test.plan", config={})
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    """What happens in it, through `durable` transactions too, is taken back.
-
-    On the database of a test only.
-    """
-    cache.clear()  # it counts requests
-    around: Any = transaction.atomic()
-    # as Django's TestCase marks its own, so that durable ones may begin inside
-    around._from_testcase = True
-    with around:
-        try:
-            yield
-        finally:
-            transaction.set_rollback(True)
 
 
 WRITES = re.compile(

@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.http import HttpResponse
 
+from tests.databases.undone import undone
 from tests.matrix.addresses import served
 from tests.matrix.desk.tables import (
     ACTIONS,
@@ -24,7 +25,7 @@ from tests.matrix.desk.tables import (
 )
 from tests.matrix.desk.walk import MODELS, chosen, url_of, without_words
 from tests.matrix.walk import PAGED, send, verdict
-from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, undone, watched
+from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, watched
 
 pytestmark = pytest.mark.django_db
 
@@ -129,13 +130,15 @@ def test_every_action_of_the_admin_is_in_the_table() -> None:
         *(knocks(ODD, BY_NAME[name]) for name in ("staff-without-rights", "superuser")),
     ],
 )
-def test_a_page_opens_for_those_who_hold_its_rights(world: World, knock: str, role: Role) -> None:
+def test_a_page_opens_for_those_who_hold_its_rights(
+    world: World, before: dict[str, str], knock: str, role: Role
+) -> None:
     """F4, F1: and looking writes nothing, by whichever method.
 
     A refused POST writes nothing either.
     """
     person = world.people[role.user]
-    before, wrong = digest(), []
+    wrong = []
     for path, name in DESK.items():
         url = url_of(world, path)
         method = ("HEAD", "OPTIONS")[crc32(path.encode()) % 2] if knock == ODD else knock
@@ -163,9 +166,11 @@ def test_a_page_opens_for_those_who_hold_its_rights(world: World, knock: str, ro
 
 
 @pytest.mark.parametrize("role", OTHERS, ids=str)
-def test_whoever_is_not_staff_is_sent_to_the_login(world: World, role: Role) -> None:
+def test_whoever_is_not_staff_is_sent_to_the_login(
+    world: World, before: dict[str, str], role: Role
+) -> None:
     """F4, F1."""
-    before, wrong = digest(), []
+    wrong = []
     at, far = (0, 1) if role.name in EVERYWHERE else (OTHERS.index(role), len(OTHERS))
     for path, name in list(DESK.items())[at::far]:
         for method in ("GET", "POST"):

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import psycopg
 import pytest
 
 from tests.databases.copies import PASSWORD, PEOPLE, TOKENS
+from tests.hitl.forms.controls import Controls
 from tests.servers.stack import ROOT, SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
@@ -233,32 +233,18 @@ def _ends(process: Any) -> None:
     process.wait(30)
 
 
-class Person(HTMLParser):
+class Person:
     """Who opened the page of an order before the upgrade, and answers on it after."""
 
     def __init__(self, stack: SlowStack, order: str) -> None:
-        super().__init__()
-        self.fields: dict[str, str] = {}
-        self.action, self.inside = "", False
         self.client = httpx.Client(follow_redirects=True, timeout=30)
         login = self.client.get(f"{stack.url}/login").text
-        form = Fields(login)
         who = {"username": "ana", "password": PASSWORD}
-        self.client.post(f"{stack.url}/login", data={**form.values, **who})
+        self.client.post(f"{stack.url}/login", data={**untouched(login), **who})
         page = self.client.get(f"{stack.url}/work-orders/{order}/")
-        assert page.status_code == 200 and "/decide" in page.text
-        self.feed(page.text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        if tag == "form":
-            self.inside = (told.get("action") or "").endswith("/decide") and not self.action
-            self.action = self.action or (str(told["action"]) if self.inside else "")
-        elif tag == "input" and self.inside and told.get("type") == "hidden":
-            self.fields[str(told["name"])] = told.get("value") or ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = self.inside and tag != "form"
+        form = re.search(r'<form\b[^>]* action="(\S+/decide)".*?</form>', page.text, re.DOTALL)
+        assert page.status_code == 200 and form is not None
+        self.action, self.fields = form[1], untouched(form[0])
 
     def answers(self, stack: SlowStack) -> None:
         sent = {**self.fields, "action": "approve"}
@@ -267,15 +253,8 @@ class Person(HTMLParser):
         self.client.close()
 
 
-class Fields(HTMLParser):
-    """The hidden fields of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.values: dict[str, str] = {}
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        if tag == "input" and told.get("type") == "hidden":
-            self.values[str(told["name"])] = told.get("value") or ""
+def untouched(html: str) -> dict[str, str]:
+    """What a browser would post of these forms."""
+    controls = Controls()
+    controls.feed(html)
+    return dict(controls.posted)

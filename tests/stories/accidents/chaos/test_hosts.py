@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from bench.chaos.__main__ import main
 from bench.chaos.hosts import faults, network
 from bench.chaos.namespaces import Namespace
 from tests.servers.stack import ROOT
@@ -116,8 +117,8 @@ finally:
 """
 
 
-def test_the_faults_of_hosts_are_refused_where_there_are_none():
-    done = drill("bench.chaos", "--faults", "failover")
-    assert done.returncode == 2
-    assert "want --hosts" in done.stderr
+def test_the_faults_of_hosts_are_refused_where_there_are_none(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--faults", "failover"])
+    assert "want --hosts" in capsys.readouterr().err
     assert all(fault.only_hosts for fault in faults.FAULTS.values())
