@@ -20,6 +20,7 @@ from runs.models import WorkOrder
 from runs.services import forks
 from tests.conftest import drive, head_of, pause_of
 from tests.worlds.repositories import UNTIDY, git, make_repository
+from tests.worlds.ruled_order import browser
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +101,8 @@ def test_a_prospect_tells_what_is_repeated_what_is_kept_and_who_is_asked(folder,
     [at] = approved(order)
     found = forks.prospect(at)
     assert (found.refusal, found.step, found.commit) == ("", "Review", commit_of(at))
+    shown = browser(ana).get(f"/checkpoints/{at.shown_id}/resume").text
+    assert f"goes back to commit <code>{commit_of(at)[:10]}</code>" in shown
     assert list(found.again) == ["Review"]
     assert (list(found.ahead), list(found.kept), list(found.asks)) == (
         ["Deliver"],

@@ -6,7 +6,11 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+}
 
 BLANK = "/livez"
 """A page without scripts, for who goes on from there at once."""

@@ -36,51 +36,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
         yield stack
 
 
-def use(stack: SlowStack, token: str) -> None:
-    """Open it, answer it, cut it off, and ask for what is not there."""
-    for method, path in (
-        ("GET", f"/l/{token}"),
-        ("POST", f"/l/{token}"),
-        ("GET", f"/l/{token[:-3]}"),
-        ("GET", f"/l/{token}/x"),
-        ("PUT", f"/l/{token}"),
-        ("GET", f"/x/l/{token}"),
-    ):
-        assert stack.call(method, path)[0] >= 400
-
-
-def test_no_log_holds_the_token_of_a_link(alone):
-    """Access logs and refusals held it: whoever read a log could answer as somebody else."""
-    token = secrets.token_urlsafe(32)
-    use(alone, token)
-    headers = alone.exchange("GET", f"/l/{token}")[1]
-    assert headers["Referrer-Policy"] in {"no-referrer", "same-origin"}
-    alone.stop()
-    alone.web("daphne")
-    use(alone, token)
-    alone.stop()
-    arguments = (
-        "-m",
-        "uvicorn",
-        "project.asgi:application",
-        "--port",
-        str(alone.port),
-        "--log-level",
-        "debug",
-    )
-    alone.start("uvicorn", *arguments)
-    alone.wait_for_web()
-    use(alone, token)
-    alone.stop()
-    said = "".join(path.read_text(errors="replace") for path in alone.folder.glob("*.log"))
-    assert said.count("/l/[redacted]") > 8  # they do write such lines
-    assert token not in said
-    assert token[:-3] not in said
-    assert not [path for path in (alone.folder / "data").rglob("*") if token[:20] in path.name]
-    alone.standalone()
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def admin(chromium: Browser, alone: SlowStack) -> Iterator[tuple[Page, list[str]]]:
     """An operator's page, and what its console complains of."""
     context = chromium.new_context(base_url=alone.url)
@@ -137,6 +93,49 @@ def test_what_is_shown_only_once_is_copied_by_its_button(admin):
     page.wait_for_function("document.querySelector('[data-announce]').textContent == 'Copied.'")
     assert page.evaluate("navigator.clipboard.readText()").startswith("wst_")
     assert said == []
+
+
+def use(stack: SlowStack, token: str) -> None:
+    """Open it, answer it, cut it off, and ask for what is not there."""
+    for method, path in (
+        ("GET", f"/l/{token}"),
+        ("POST", f"/l/{token}"),
+        ("GET", f"/l/{token[:-3]}"),
+        ("GET", f"/l/{token}/x"),
+        ("PUT", f"/l/{token}"),
+        ("GET", f"/x/l/{token}"),
+    ):
+        assert stack.call(method, path)[0] >= 400
+
+
+def test_no_log_holds_the_token_of_a_link(alone):
+    """Access logs and refusals held it: whoever read a log could answer as somebody else."""
+    token = secrets.token_urlsafe(32)
+    use(alone, token)
+    headers = alone.exchange("GET", f"/l/{token}")[1]
+    assert headers["Referrer-Policy"] in {"no-referrer", "same-origin"}
+    alone.stop()
+    alone.web("daphne")
+    use(alone, token)
+    alone.stop()
+    arguments = (
+        "-m",
+        "uvicorn",
+        "project.asgi:application",
+        "--port",
+        str(alone.port),
+        "--log-level",
+        "debug",
+    )
+    alone.start("uvicorn", *arguments)
+    alone.wait_for_web()
+    use(alone, token)
+    alone.stop()
+    said = "".join(path.read_text(errors="replace") for path in alone.folder.glob("*.log"))
+    assert said.count("/l/[redacted]") > 8  # they do write such lines
+    assert token not in said
+    assert token[:-3] not in said
+    assert not [path for path in (alone.folder / "data").rglob("*") if token[:20] in path.name]
 
 
 def test_the_productions_settings_pass_djangos_own_check(tmp_path):

@@ -9,10 +9,10 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 TEMPLATE = """
 from runs import definitions
 ask = {"step_type": "planning", "step_template_slug": "tidy-planning", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
@@ -73,16 +73,3 @@ def test_two_plans_are_asked_about_on_one_page_and_joined(stack, open_page, toke
         expect(device.get_by_role("heading", name="Completed")).to_be_visible(timeout=60_000)
     shot(page, "family-completed-desktop")
     assert stack.order(order, token("ana"))["status"] == "completed"
-
-
-def test_cancelling_the_order_on_its_page_ends_both_children(stack, open_page, token, order):
-    """F23."""
-    page = open_page("ana", f"/work-orders/{order}/")
-    expect(page.locator("main")).to_contain_text("1 more question of this order", timeout=60_000)
-    page.get_by_role("link", name="Cancel this order").click()
-    page.get_by_role("button", name="Yes, Cancel").click()
-    expect(page.locator("main")).to_contain_text("Cancelled by user", timeout=30_000)
-    expect(page.locator("[data-approve]")).to_have_count(0)
-    status, runs = stack.call("GET", "/api/v1/runs?status=pending_input", token=token("ana"))
-    assert status == 200
-    assert [run for run in runs["results"] if run["work_order_id"] == order] == []

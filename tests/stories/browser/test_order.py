@@ -154,26 +154,6 @@ def test_two_people_at_one_question_are_brought_what_the_other_does(stack, open_
     shot(desktop, "cancelled-desktop")
 
 
-def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
-    page = open_page("ana", NEW, java_script_enabled=False)
-    order = make_order(page, stack.folder / "celery", rules="I")
-    stack.paused(order, token("ana"), "awaiting_plan_approval")
-    page.reload()
-    page.locator("[data-revise]").click()
-    page.get_by_placeholder("Provide feedback for revision...").fill("not in tests/")
-    page.get_by_role("button", name="Submit Revision").click()
-    stack.paused(order, token("ana"), "awaiting_plan_approval", revision=2)
-    page.reload()
-    expect(card(page, "Waiting for Plan Approval")).to_contain_text("Your feedback was applied")
-    page.get_by_role("button", name="Approve").first.click()
-    stack.paused(order, token("ana"), "awaiting_implementation_review")
-    page.reload()
-    page.locator("[data-cancel]").click()
-    expect(page.locator("main")).to_contain_text("Are you sure you want to cancel this work order?")
-    page.get_by_role("button", name="Yes, Cancel").click()
-    expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase")
-
-
 def unplug(page: Page) -> None:
     """Something between browser and server lets neither sockets nor streams through."""
     page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))

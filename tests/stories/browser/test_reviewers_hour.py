@@ -20,6 +20,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import SlowStack, standing_alone, until
+from tests.stories.browser.cards.papers import stack as stack
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -58,12 +59,6 @@ for slug, more in {
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
     with standing_alone(tmp_path_factory.mktemp("hour"), PEOPLE + PAPERS) as stack:
         yield stack
-
-
-@pytest.fixture
-def stack(alone: SlowStack) -> SlowStack:
-    """So that `open_page` is of this stack."""
-    return alone
 
 
 class Hour:

@@ -7,7 +7,6 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -55,32 +54,3 @@ def test_a_template_is_made_tried_and_ordered_by(open_page):
     page.get_by_role("button", name="Start the work order").click()
     page.wait_for_url(re.compile(r"/work-orders/wo_"))
     expect(page.get_by_text("Which colour?").first).to_be_visible()
-
-
-def test_a_template_is_changed_compared_copied_and_switched_off_on_a_phone(open_page):
-    page = open_page("olga", "/templates/quick-fix-workflow/", **PHONE, color_scheme="dark")
-    page.get_by_role("link", name="Copy", exact=True).click()
-    page.get_by_label("Name", exact=True).fill("my-fix")
-    page.get_by_label("Title", exact=True).fill("My fix")
-    page.get_by_role("button", name="Create template").click()
-    page.wait_for_url(re.compile(r"/templates/my-fix/$"))
-    page.get_by_label("Title", exact=True).fill("My own fix")
-    page.locator("#step-1 > details > summary").click()
-    page.get_by_role("button", name="Move down step 1").click()
-    expect(page.get_by_text("This is a draft")).to_be_visible()
-    page.get_by_role("button", name="Move up step 2").click()
-    page.get_by_role("button", name="Save as version 2").click()
-    expect(page.get_by_role("heading", name="My own fix", exact=True)).to_be_visible()
-    page.get_by_role("link", name="Versions").click()
-    expect(page.locator("ins").first).to_contain_text("My own fix")
-    shot(page, "template-versions-390-dark")
-    page.goto("/templates/my-fix/")
-    page.get_by_role("button", name="Switch off").click()
-    expect(page.get_by_text("nobody begins new work by it").first).to_be_visible()
-    shot(page, "template-390-dark")
-    page.get_by_role("link", name="Dry run").click()
-    expect(page.get_by_text("An order would not go through with these settings.")).to_be_visible()
-    shot(page, "template-dry-run-390-dark")
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    page.goto("/templates/steps")
-    shot(page, "step-templates-390-dark")

@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.servers.stack import until
+from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 def open_thread(page: Page, title: str) -> None:
@@ -149,29 +149,6 @@ def test_a_page_that_comes_late_takes_nothing_newer_away(open_page):
     expect(card(page)).to_be_visible()
     say(page, "Lisbon")
     expect(page.locator("main")).to_contain_text("Taken as your answer.")
-
-
-def test_a_colleague_answers_on_a_phone_and_the_thread_goes_on_before_both(open_page):
-    """S0-56, P9: nothing is reloaded on either device; a stranger finds nothing."""
-    desktop = open_page("ana", "/", color_scheme="dark")
-    open_thread(desktop, "Together")
-    desktop.get_by_label("Template").select_option("slow-talk")
-    say(desktop, "Hello")
-    expect(card(desktop)).to_be_visible(timeout=60_000)
-    path = re.sub(r"^https?://[^/]+", "", desktop.url)
-    phone = open_page("ben", path, **PHONE)
-    expect(card(phone)).to_be_visible(timeout=60_000)
-    shot(phone, "thread-asking-phone")
-    say(phone, "Rome")
-    for device in (phone, desktop):
-        expect(device.get_by_role("heading", name="The run is complete")).to_be_visible(
-            timeout=60_000
-        )
-        assert said(device) == ["Hello", "Rome", "Rome it is."]
-    shot(desktop, "thread-completed-desktop-dark")
-    stranger = open_page("zoe", "/")
-    answer = stranger.request.get(path)
-    assert answer.status == 404
 
 
 def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_elsewhere(open_page):

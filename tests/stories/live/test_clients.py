@@ -19,7 +19,7 @@ import pytest
 
 from tests import node
 from tests.node import typescript
-from tests.servers.stack import Stack
+from tests.servers.stack import SlowStack, Stack
 
 pytestmark = pytest.mark.stack
 
@@ -32,19 +32,11 @@ def closing() -> Iterator[Callable[[Any], None]]:
 
 
 @pytest.fixture
-def order(stack: Stack, token: Callable[[str], str]) -> str:
+def order(stack: SlowStack, token: Callable[[str], str]) -> str:
     """The younger of two work orders; it waits for an answer."""
-    body = {
-        "template": "repo-tidy",
-        "repository_url": str(stack.folder / "celery"),
-        "input": {"rules": "F401", "paths": "src/sample"},
-    }
-    made = [
-        stack.call("POST", "/api/v1/work-orders", body, token=token("ana"))[1]["id"]
-        for _ in range(2)
-    ]
-    stack.paused(made[-1], token("ana"), "awaiting_plan_approval")
-    return str(made[-1])
+    _, younger = [stack.begin("slow-asking", token("ana")) for _ in range(2)]
+    stack.paused(younger, token("ana"), "awaiting_plan_approval")
+    return younger
 
 
 def test_a_python_client_lists_reads_pages_and_answers(

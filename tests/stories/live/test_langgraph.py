@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import httpx
@@ -25,8 +25,7 @@ from checkpoints import ids
 from tests.databases.copies import TOKENS
 from tests.extensions.langgraph.released.versions import HELD, INSTALLED, RELEASES, of_one
 from tests.node import INSTALLED as NODE
-from tests.servers.stack import SlowStack, standing_alone
-from tests.stories.live.langgraph_loads import LOADS
+from tests.servers.stack import SlowStack
 from tests.stories.live.node_programs import PATH, came
 
 SENT_ALONG = {
@@ -48,12 +47,6 @@ EVERY_MODE = [
     "events",
 ]
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    with standing_alone(tmp_path_factory.mktemp("langgraph"), LOADS) as stack:
-        yield stack
 
 
 def client_of(server: SlowStack, who: str) -> Any:
@@ -111,9 +104,8 @@ async def test_a_run_ends_at_its_question_and_the_answer_is_the_next_one(server:
     run = await ana.runs.get(wire, begun[0]["run_id"])
     thread = await ana.threads.get(wire)
     assert (run["status"], thread["status"]) == ("success", "interrupted")
-    assert [found["thread_id"] for found in await ana.threads.search(status="interrupted")] == [
-        wire
-    ]
+    (waits,) = await ana.threads.search(status="interrupted", metadata={"colour": "red"})
+    assert waits["thread_id"] == wire
     with pytest.raises(APIStatusError) as busy:
         await ana.runs.create(wire, "slow-talk", input={"input": "Hello?"})
     assert words(busy)[0] == 409 and "command.resume" in words(busy)[1]

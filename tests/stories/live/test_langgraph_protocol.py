@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -25,9 +25,8 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.databases.copies import TOKENS
 from tests.node import INSTALLED
-from tests.servers.stack import SlowStack, standing_alone
+from tests.servers.stack import SlowStack
 from tests.stories.live.cutting import cutting
-from tests.stories.live.langgraph_loads import LOADS
 from tests.stories.live.node_programs import came
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
@@ -37,12 +36,6 @@ CHANNELS = [
     *("values", "updates", "messages", "tools", "lifecycle", "input"),
     *("checkpoints", "tasks", "custom"),
 ]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    with standing_alone(tmp_path_factory.mktemp("langgraph"), LOADS) as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """S4's validation levels 3 to 10 as its document prints them, on the running product: its commands
-to the letter for 3 to 5, 9 and 10, and what it says to click and to see for 6 to 8. (Levels 1 and 2
-are linters and unit tests: `make check`, `make test`.)
+to the letter for 3 to 5, 9 and 10, and what it says to click and to see for 6 and 8. (Levels 1 and
+2 are linters and unit tests: `make check`, `make test`; level 7 begins the first story of
+tests/stories/browser/test_order.py.)
 
 Replaced are the host, the ids, the token that the document does not have (C20), the repository's
 address (no network here) and the waiting: instead of `sleep` the test looks until it is so. A
@@ -390,23 +391,6 @@ def test_level_6_the_pause_card(terminal, held, open_page):
     expect(page.locator(".log")).to_contain_text("Workflow resumed with decision: approve")
     assert terminal.becomes(status="running", current_phase="executing")
     expect(title.locator(".status")).to_have_text("Running")
-
-
-def test_level_7_revise_with_the_feedback_box(terminal, held, open_page):
-    """S4-60."""
-    page = ordered(terminal, open_page)
-    card = page.locator(".pause")
-    expect(card).to_contain_text("⏸️ Waiting for Plan Approval", timeout=60_000)
-    hold = held("plan")
-    page.locator("[data-revise]").click()
-    box = page.get_by_placeholder("Provide feedback for revision...")
-    box.fill("Add error handling section")
-    with spinning(page, page.get_by_role("button", name="Submit Revision")):
-        expect(box).to_have_value("Add error handling section")
-    expect(card).to_contain_text("Re-running planning with feedback...")
-    hold.unlink()
-    expect(card).to_contain_text("As you say: Add error handling section", timeout=60_000)
-    expect(card).to_contain_text("⏸️ Waiting for Plan Approval")
 
 
 def test_level_8_cancel(terminal, open_page):

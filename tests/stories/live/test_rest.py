@@ -69,18 +69,6 @@ def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(
         assert line in messages
 
 
-def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
-    """S4-63: level 10 on real processes."""
-    ana = token("ana")
-    rules = {"rules": "I001", "paths": "src/sample"}
-    order = create(stack, ana, template="repo-tidy-quick", input=rules)
-    events = list(stack.events(order["id"], ana))
-    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-    assert [event["event"] for event in events][-2:] == ["run_completed", "checkpoint_created"]
-    assert "Workflow paused" not in [event["data"].get("message") for event in events]
-    assert stack.ended(order["id"], ana)["git_commit_count"] == 1
-
-
 def test_prefork_workers_and_beat_give_signs_of_life_and_the_doctor_reads_them(stack):
     """As a load balancer asks: by address, with no login."""
     by_address = {"Host": "10.0.0.7"}
@@ -96,32 +84,6 @@ def test_prefork_workers_and_beat_give_signs_of_life_and_the_doctor_reads_them(s
     assert "web@" in found["web servers"]["words"] and found["work"]["level"] == "fine"
 
 
-def test_the_main_job_over_the_shell(stack, token):
-    """Each command is a process that starts: when to look next is asked over REST."""
-    ana = token("ana")
-    order = stack.manage(
-        "workorder",
-        "--user",
-        "ana",
-        "create",
-        str(stack.folder / "celery"),
-        "--template",
-        "repo-tidy",
-        "--input",
-        '{"rules": "F401", "paths": "src/sample"}',
-    ).strip()
-    stack.paused(order, ana, "awaiting_plan_approval")
-    stack.manage("workorder", "--user", "ana", "revise", order, "not in tests/")
-    stack.paused(order, ana, "awaiting_plan_approval", revision=2)
-    shown = stack.manage("workorder", "--user", "ana", "show", order)
-    assert "# Plan:" in shown and "revision 2" in shown
-    stack.manage("workorder", "--user", "ana", "approve", order, "--revision", "2")
-    stack.paused(order, ana, "awaiting_implementation_review")
-    stack.manage("workorder", "--user", "ana", "cancel", order)
-    done = stack.ended(order, ana, "failed")
-    assert done["error_message"] == "Cancelled by user at executing phase"
-
-
 def test_a_form_that_the_server_could_not_read_is_refused_in_words(stack, token):
     """Daphne read each form beside Django, and answered this one with an empty 400."""
     request = urllib.request.Request(
@@ -135,13 +97,3 @@ def test_a_form_that_the_server_could_not_read_is_refused_in_words(stack, token)
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request)
     assert (refused.value.code, json.load(refused.value)["code"]) == (422, "template_required")
-
-
-def test_a_source_that_is_no_repository_is_refused_with_a_reason(stack, token):
-    status, problem = stack.call(
-        "POST",
-        "/api/v1/work-orders",
-        {"template": "repo-tidy", "repository_url": str(stack.folder)},
-        token=token("ana"),
-    )
-    assert (status, problem["code"]) == (422, "not_a_repository")

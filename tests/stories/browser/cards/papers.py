@@ -9,13 +9,9 @@ import pytest
 
 from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack
+from tests.stories.browser.devices import PHONE as PHONE
 
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
-PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 844},
-    "has_touch": True,
-    "is_mobile": True,
-}
 PAPERS = """
 from runs import definitions
 from django.contrib.auth.models import Group, User

@@ -228,7 +228,7 @@ def test_without_javascript_no_word_is_dropped_without_a_word(stack, open_page, 
     """Before: an edit was dropped by Approve; so was feedback for a revision, which stood in a form
     of its own.
     """
-    first, second = ask(), ask()
+    first, second, third = ask(), ask(), ask()
     page = open_page("ana", first["path"], java_script_enabled=False, **DESKTOP)
     edit(page, "Only half of it.")
     page.get_by_role("button", name="Approve").click()
@@ -247,6 +247,17 @@ def test_without_javascript_no_word_is_dropped_without_a_word(stack, open_page, 
     page.get_by_role("button", name="Approve").click()
     page.get_by_role("button", name="Approve without it").click()
     assert decided(stack, second)["user_decision"] == "approve"
+    page.goto(third["path"])
+    page.locator("[data-revise]").click()
+    page.get_by_placeholder("Provide feedback").fill("Shorter, please.")
+    page.get_by_role("button", name="Submit Revision").click()
+    assert decided(stack, third)["user_feedback"] == "Shorter, please."
+    stack.paused(third["order"], TOKENS["ana"], "awaiting_plan_approval", revision=2)
+    page.reload()
+    page.locator("[data-cancel]").click()
+    expect(page.locator("main")).to_contain_text("Are you sure you want to cancel this work order?")
+    page.get_by_role("button", name="Yes, Cancel").click()
+    expect(page.locator("main")).to_contain_text("Cancelled by user at planning phase")
 
 
 def test_a_second_look_opens_on_what_changed_and_its_tabs_work_without_javascript(open_page, ask):

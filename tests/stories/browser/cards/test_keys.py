@@ -16,11 +16,12 @@ from playwright.sync_api import Browser, Route, expect
 from tests.databases.copies import PEOPLE, TOKENS
 from tests.servers.stack import REQUESTS, ROOT, SlowStack, standing_alone, until
 from tests.stories.browser.cards import probing
+from tests.stories.browser.cards.papers import DESKTOP
+from tests.stories.browser.cards.papers import stack as stack
 from tests.stories.browser.devices import BLANK, PHONE, beside, drawn_beside, row
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
-DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PAPERS = """
 from runs import definitions
 from django.contrib.auth.models import Group
@@ -81,12 +82,6 @@ KINDS: dict[str, dict[str, str]] = {
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
     with standing_alone(tmp_path_factory.mktemp("keys"), PEOPLE + PAPERS) as stack:
         yield stack
-
-
-@pytest.fixture
-def stack(alone: SlowStack) -> SlowStack:
-    """So that `open_page` is of this stack."""
-    return alone
 
 
 @pytest.fixture(scope="module")
