@@ -106,7 +106,7 @@ def in_memory() -> Path | None:
 def is_one_file(arguments: list[str]) -> bool:
     """Whether these choose tests of a single file, with which one process is busy."""
     chosen = {word.split("::")[0] for word in arguments if not word.startswith("-")}
-    files = [ROOT / word for word in chosen if (ROOT / word).exists()]
+    files = [ROOT / word for word in chosen if os.path.exists(ROOT / word)]
     return len(files) == 1 and files[0].is_file()
 
 

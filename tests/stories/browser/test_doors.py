@@ -4,17 +4,15 @@ Django's own check.
 
 from __future__ import annotations
 
-import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.databases.copies import PASSWORD, PEOPLE
-from tests.servers.stack import ROOT, SlowStack, standing_alone
+from tests.programs.begun import Begun, plain
+from tests.servers.stack import SlowStack, standing_alone
 
 pytestmark = pytest.mark.stack
 LISTS = (
@@ -140,14 +138,12 @@ def test_no_log_holds_the_token_of_a_link(alone):
 
 def test_the_productions_settings_pass_djangos_own_check(tmp_path):
     """Three warnings of five stood there, with the settings that README names."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("WAYSTATION_",
-        "DATABASE_", "TEST_"))},
-        "WAYSTATION_DATA": str(tmp_path), "HTTPS": "1", "ALLOWED_HOSTS": "waystation.example",
+    settings = {
+        "WAYSTATION_DATA": str(tmp_path),
+        "HTTPS": "1",
+        "ALLOWED_HOSTS": "waystation.example",
         "SECRET_KEY": "0aZ" * 20 + "xyzäöü()",
-    }  # fmt: skip
-    arguments = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
-    done = subprocess.run(
-        arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    }
+    words = ("manage.py", "check", "--deploy", "--fail-level", "WARNING")
+    done = Begun(*words, environment=plain() | settings).ended()
     assert (done.returncode, "no issues" in done.stdout + done.stderr) == (0, True), done.stderr
