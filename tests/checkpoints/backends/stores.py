@@ -29,6 +29,8 @@ class Warm(Hooks):
     """Its processes begin warm; that they begin cold, as elsewhere, is tried in memory."""
 
     def _start(self, thread: uuid.UUID, what: str, **more: Any) -> Any:
+        if what == "race":
+            more["at"] -= 2  # they are ready sooner than such as begin cold
         order = {"setting": self.setting(), "thread": thread.hex, "run": RUN.hex, "do": what}
         inherited = {**os.environ}
         inherited.pop("DJANGO_SETTINGS_MODULE", None)

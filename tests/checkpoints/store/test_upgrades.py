@@ -162,7 +162,8 @@ def test_a_version_that_nobody_knows_is_damage(version):
     """C24: also one that a newer release wrote, after a release was taken back."""
     rows = write(FIRST)
     Checkpoint.objects.filter(pk=rows[0][0].pk).update(schema_version=version)
-    with pytest.raises(CheckpointDamaged):
+    words = "newer version" if version > upgrades.SCHEMA_VERSION else "does not match"
+    with pytest.raises(CheckpointDamaged, match=words):
         store.load(Checkpoint.objects.get(pk=rows[0][0].pk))
     with pytest.raises(CheckpointDamaged):
         store.load(Checkpoint.objects.get(pk=rows[1][0].pk))

@@ -144,23 +144,6 @@ def test_each_checkpoint_holds_all_that_the_next_loop_needs(endpoint, thread, an
     assert not [key for key in last if "stream" in key]
 
 
-def test_finished_calls_are_not_made_again_after_a_question(endpoint, thread, ana):
-    """S0-63: a turn with one call that runs and a question."""
-    endpoint.script = by_loop(ModelReply("Both.", [LOOK, QUESTION]), ModelReply("Done."))
-    run = agents.say(thread, "Go", by=ana)
-    assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [
-        {"made": "look", "what": "articles"}
-    ]
-    doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
-    assert agents.go_on(run).status == "completed"
-    assert list(agents.MADE.values()) == [1]
-    returned = agents.mind(thread.pk)["prompt_messages"][2]["parts"]
-    assert [part["content"] for part in returned] == [
-        {"made": "look", "what": "articles"},
-        "APPROVE",
-    ]
-
-
 def test_a_long_result_is_cut_for_browsers_and_nowhere_else(endpoint, thread, ana, page, api):
     """C15, S0-66: the log and the page show its two ends; the state, the model and whoever resumes
     have it to the letter.
@@ -290,9 +273,10 @@ def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
 
 
 def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, thread, ana):
-    """S0-80, S0-62, C23: time travel to where a person was asked; the answer that was given there
-    is none of the fork's. What the agent knew there is restored, with the runs that it depends on,
-    which the document's own state did not name.
+    """S0-80, S0-62, S0-63, C23: time travel to where a person was asked; the answer that was given
+    there is none of the fork's, and the call that was finished is made by neither. What the agent
+    knew there is restored, with the runs that it depends on, which the document's own state did not
+    name.
     """
     endpoint.script = by_loop(ModelReply("Both.", [LOOK, QUESTION]), ModelReply("Done."))
     run = agents.say(thread, "Go", by=ana)

@@ -8,11 +8,10 @@ import datetime as dt
 import json
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
-from hitl.views.threads import chat as page
+from hitl.views.threads import chat
 from runs import retention
 from runs.agents import memory, model
 from runs.agents.model import client
@@ -70,7 +69,7 @@ class TestAnAgent:
             ANSWER,
             THOUGHTS,
         )
-        assert (page._stream(events).text.strip(), page._stream(events).thinking.strip()) == (
+        assert (chat._stream(events).text.strip(), chat._stream(events).thinking.strip()) == (
             ANSWER,
             THOUGHTS,
         )
@@ -79,17 +78,15 @@ class TestAnAgent:
             part["part_kind"] for part in mind["prompt_messages"][-1]["parts"]
         ] == ["text"]
 
-    def test_page_and_api_show_them_closed_beside_the_answer(self, endpoint, thread, ana):
+    def test_page_and_api_show_them_closed_beside_the_answer(self, endpoint, thread, ana, page):
         agents.say(thread, "6 * 7?", by=ana)
-        client = Client()
-        client.force_login(ana)
-        shown = client.get(f"/threads/{thread.shown_id}/").content.decode()
+        shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
         assert "Thinking</summary>" in shown and THOUGHTS in shown
         assert (
             '<details class="thinking" data-fold="thinking-msg_' in shown
             and "<details open" not in shown
         )
-        said = client.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
+        said = page.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
         assert [(one["role"], one["content"].strip(), one["thinking"].strip()) for one in said] == [
             ("user", "6 * 7?", ""), ("assistant", ANSWER, THOUGHTS),
         ]  # fmt: skip
@@ -110,18 +107,12 @@ class TestAnAgent:
             if said["role"] == "assistant"
         ] == [ANSWER, ANSWER]
 
-    def test_long_thoughts_are_kept_in_part(self, endpoint, thread, ana):
+    def test_long_thoughts_are_kept_in_part(self, endpoint, thread, ana, page):
         endpoint.script = by_loop(ModelReply(ANSWER, thinking="hm " * 1_500))
         agents.say(thread, "Go", by=ana)
-        head = Thread.objects.get(pk=thread.pk).head
-        client = Client()
-        client.force_login(ana)
-        [_, said] = client.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
-        assert (
-            head is not None
-            and 3_900 < len(said["thinking"]) <= 4_000
-            and "[truncated]" in said["thinking"]
-        )
+        [_, said] = page.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
+        assert 3_900 < len(said["thinking"]) <= 4_000
+        assert "[truncated]" in said["thinking"]
 
     def test_they_are_folded_like_all_that_was_streamed(self, endpoint, thread, ana, settings):
         """What stands beside the answer stays."""

@@ -8,7 +8,6 @@ import copy
 from typing import Any
 
 import pytest
-from django.test import Client
 from hypothesis import given as examples
 from hypothesis import strategies as st
 
@@ -234,7 +233,7 @@ class TestOnAThread:
     pytestmark = served
 
     def test_what_does_not_fit_is_not_given_and_page_log_api_and_state_say_so(
-        self, endpoint, thread, ana
+        self, endpoint, thread, ana, page
     ):
         """The state keeps everything."""
         agents.load(endpoint.url, history={"tokens": 3_500})
@@ -254,14 +253,10 @@ class TestOnAThread:
         assert "2 earlier messages were not given to the model." in told["message"] and told[
             "left_out"
         ] == {"messages": 2}
-        client = Client()
-        client.force_login(ana)
-        page = client.get(f"/threads/{thread.shown_id}/").content.decode()
-        assert (
-            page.count("2 earlier messages were not given to the model. The state keeps all of it.")
-            == 1
-        )
-        said = client.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
+        shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
+        words = "2 earlier messages were not given to the model. The state keeps all of it."
+        assert shown.count(words) == 1
+        said = page.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
         assert [one["left_out"] for one in said if one["role"] == "assistant"][-1] == {
             "messages": 2,
             "results": 0,

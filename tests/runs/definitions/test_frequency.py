@@ -14,7 +14,6 @@ from checkpoints.models import Checkpoint, Memo
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine.advance import advance
@@ -29,12 +28,15 @@ from tests.conftest import drive, fresh, kinds, pause_of
 from tests.killed import moments
 from tests.runs.accidents.deaths import every_death
 from tests.worlds import steps
+from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import DOES, state_of
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
 SPARSE = [Frequency.LOOPS, Frequency.FAILURE]
+"""Where nothing loops, LOOPS keeps what FAILURE does: most here is asked of that one."""
 EACH = [Frequency.STEP, Frequency.NODES, *SPARSE]
 
 
@@ -52,14 +54,6 @@ def head_of(order):
     head = fresh(order).thread.head
     assert head is not None
     return head
-
-
-def broken():
-    return [
-        result.invariant.code
-        for result in invariants.check(now=timezone.now(), deep=True)
-        if result.count
-    ]
 
 
 @pytest.fixture
@@ -95,7 +89,7 @@ def test_a_straight_run_keeps_what_its_template_says_and_its_end_always(
     )
     assert kinds(order).count("step_completed") == 4
     assert kinds(order).count("checkpoint_created") == 2 + len(between)
-    assert broken() == []
+    assert broken() == {}
 
 
 @pytest.mark.parametrize(
@@ -112,49 +106,47 @@ def test_loops_are_kept_with_the_policy_that_says_so(order_that, templates, freq
     """S0-17, S0-60, S0-65: before, whoever wanted a checkpoint after each node got one of each loop
     too.
     """
-    order = drive(runs_again(order_that, looping(4), frequency))
+    order = drive(ordered(order_that, looping(4), frequency))
     assert [node for node, _, _ in nodes(order)].count("execute") == rounds
     assert state_of(order)["n"] == 4
     last = head_of(order)
     assert last.metadata["loops"] == {"planning": 1, "execute": 4, "finish": 1}
-    assert broken() == []
+    assert broken() == {}
 
 
-def runs_again(order_that, function, frequency, **policy):
-    """`order_that`, with a frequency."""
-    order = order_that(function, **policy)
-    runs.cancel(order.pk, by=order.created_by)
-    definitions.edit_template("anything", frequency=frequency)
-    return fresh(runs.submit("anything", by=order.created_by, team=order.thread.team))
+def ordered(order_that, function, frequency, **policy):
+    """`order_that`, with a frequency: what an edit leaves out stays."""
+    definitions.edit_template(
+        "anything", steps=[PLAN], title="Anything", needs_repository=False, frequency=frequency
+    )
+    return order_that(function, **policy)
 
 
-@pytest.mark.parametrize("frequency", SPARSE)
-def test_pauses_and_answers_are_always_kept(make_order, templates, ana, frequency):
-    use("writing", frequency)
+def test_pauses_and_answers_are_always_kept(make_order, templates, ana):
+    use("writing", Frequency.FAILURE)
     order = drive(make_order())
     for action in ("revise", "approve", "skip_review"):
         assert head_of(order).status == "pending_input"
         services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback="x"), by=ana)
         order = drive(order)
     assert order.status == "completed"
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", SPARSE)
-def test_a_failure_keeps_the_state_right_before_it(order_that, templates, ana, frequency):
+def test_a_failure_keeps_the_state_right_before_it(order_that, templates, ana):
     """S0-65: on failure. The retry begins at the step that failed, with what came before it."""
 
     def fails(state, context):
         raise StepFailed("no")
 
-    order = drive(runs_again(order_that, fails, frequency))
+    order = drive(ordered(order_that, fails, Frequency.FAILURE))
     assert order.status == "failed"
     assert [(node, status) for node, _, status in nodes(order)] == [
         ("", "active"),
         ("execute", "failed"),
     ]
     assert state_of(order)["drafts"] == ["first"]
-    assert broken() == []
+    assert broken() == {}
     key: list[str] = []
 
     def works(state, context):
@@ -167,13 +159,10 @@ def test_a_failure_keeps_the_state_right_before_it(order_that, templates, ana, f
     assert key == [f"{order.latest_run.shown_id}/execute/1"], (
         "the same execution as the one that failed"
     )
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", SPARSE)
-def test_a_step_that_is_tried_again_later_is_tried_from_right_before_it(
-    order_that, templates, frequency
-):
+def test_a_step_that_is_tried_again_later_is_tried_from_right_before_it(order_that, templates):
     """Its retry waits, so the run is handed over: what came before does not run again."""
     calls = []
 
@@ -183,25 +172,24 @@ def test_a_step_that_is_tried_again_later_is_tried_from_right_before_it(
             raise StepFailed("not yet")
         return Go()
 
-    order = runs_again(order_that, fails_once, frequency, retry={"attempts": 2, "base": 60})
+    order = ordered(order_that, fails_once, Frequency.FAILURE, retry={"attempts": 2, "base": 60})
     drive(order)
     assert fresh(order).status == "pending"
     assert [(node, to) for node, to, _ in nodes(order)] == [
         ("", "planning"),
         ("planning", "execute"),
     ]
-    assert broken() == []
+    assert broken() == {}
     moments.let_retries_come_due()
     assert drive(order).status == "completed"
     assert len(set(calls)) == 1, "the same execution"
     assert kinds(order).count("step_completed") == 3, "planning once"
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", SPARSE)
-def test_the_end_of_a_time_slice_is_a_checkpoint(make_order, templates, frequency):
+def test_the_end_of_a_time_slice_is_a_checkpoint(make_order, templates):
     """The run is handed over, and whoever takes it up goes on at the next step."""
-    use("writing-quick", frequency)
+    use("writing-quick", Frequency.FAILURE)
     order = make_order("writing-quick")
     assert advance(order.latest_run_id, budget=0)
     assert [(node, to) for node, to, _ in nodes(order)] == [
@@ -209,55 +197,46 @@ def test_the_end_of_a_time_slice_is_a_checkpoint(make_order, templates, frequenc
         ("planning", "execute"),
     ]
     assert drive(order).status == "completed"
-    assert broken() == []
+    assert broken() == {}
 
 
 @pytest.mark.parametrize("frequency", SPARSE)
 def test_a_commit_of_code_is_always_kept(order_that, templates, frequency):
     """Else nobody would find the code again after a crash."""
-    order = runs_again(
+    order = ordered(
         order_that,
         lambda state, context: Go(commit=Commit(sha="a" * 40, base="b" * 40, bundle=b"x")),
         frequency,
     )
     drive(order)
     assert [node for node, _, _ in nodes(order)] == ["", "execute", "finish"]
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", SPARSE)
-def test_a_suspension_is_met_at_the_next_boundary_and_kept(order_that, templates, ana, frequency):
-    order = runs_again(order_that, looping(3), frequency)
+def test_a_suspension_is_met_at_the_next_boundary_and_kept(order_that, templates, ana):
+    order = ordered(order_that, looping(3), Frequency.FAILURE)
     runs.suspend(order.pk, by=ana)
     order = drive(order)
     assert order.status == "paused" and nodes(order)[-1][2] == "pending_input"
     services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed"
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", SPARSE)
-def test_an_interrupt_before_a_step_keeps_what_came_before(make_order, templates, ana, frequency):
-    use("writing-quick", frequency)
+def test_an_interrupt_before_a_step_keeps_what_came_before(make_order, templates, ana):
+    use("writing-quick", Frequency.FAILURE)
     order = drive(make_order("writing-quick", interrupt_before=["review"]))
     assert order.status == "paused" and state_of(order)["worked"] == 1
-    assert broken() == []
+    assert broken() == {}
     services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     assert order.status == "completed" and state_of(order)["worked"] == 1
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", [Frequency.STEP, Frequency.FAILURE, Frequency.OFF])
-def test_a_worker_may_die_at_any_moment_whatever_is_kept(
-    crash_templates, ana, ben, team, frequency
-):
-    """P3, P4: on either side of each commit. Of a straight run the other two keep what one of these
-    does (`test_a_straight_run_keeps_what_its_template_says_and_its_end_always`).
-
-    Where less is kept, steps in between run again under the same keys.
-    """
-    use("crash-straight", frequency)
+def test_a_worker_may_die_at_any_moment_where_less_is_kept(crash_templates, ana, ben, team):
+    """P3, P4: on either side of each commit. Steps in between run again under the same keys."""
+    use("crash-straight", Frequency.FAILURE)
 
     def settle(order_id):
         moments.finish_order(order_id, ben)
@@ -280,10 +259,10 @@ def test_a_worker_may_die_at_any_moment_whatever_is_kept(
         settle,
         told,
     )
-    assert broken() == []
+    assert broken() == {}
 
 
-@pytest.mark.parametrize("frequency", EACH)
+@pytest.mark.parametrize("frequency", [Frequency.STEP, Frequency.FAILURE])
 def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
     """P4: its key is that of the execution, which is the same when a step runs again since nothing
     was kept of it.
@@ -299,7 +278,7 @@ def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
         receipt = context.once("charge", lambda: charge(context.key))
         return Go(update={"receipt": receipt})
 
-    order = runs_again(order_that, charges, frequency)
+    order = ordered(order_that, charges, frequency)
 
     def die_once():
         if not crashed:
@@ -314,10 +293,10 @@ def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
     assert order.status == "completed"
     assert len(charged) == 1 and state_of(order)["receipt"] == 1
     assert Memo.objects.get().scope == f"{order.latest_run.shown_id}/execute/1"
-    assert kinds(order).count("step_completed") == (
-        3 if frequency in {Frequency.STEP, Frequency.NODES} else 5
-    ), "told as often as it was done"
-    assert broken() == []
+    assert kinds(order).count("step_completed") == (3 if frequency == Frequency.STEP else 5), (
+        "told as often as it was done"
+    )
+    assert broken() == {}
 
 
 def test_a_run_that_keeps_losing_workers_behind_unkept_steps_still_ends_as_an_incident(
@@ -329,7 +308,7 @@ def test_a_run_that_keeps_losing_workers_behind_unkept_steps_still_ends_as_an_in
     def kills(state, context):
         raise moments.Killed
 
-    order = runs_again(order_that, kills, Frequency.FAILURE)
+    order = ordered(order_that, kills, Frequency.FAILURE)
     for _ in range(3):
         with pytest.raises(moments.Killed):
             drive(order)
@@ -352,7 +331,7 @@ def test_the_end_is_the_same_with_every_frequency(order_that, templates):
         assert all(end == first for end in others)
 
     ends_alike()
-    assert broken() == []
+    assert broken() == {}
 
 
 def end_with(frequency, order_that, rounds, slices, fails):
@@ -367,7 +346,7 @@ def end_with(frequency, order_that, rounds, slices, fails):
             to="execute" if context.loop_num < rounds else None,
         )
 
-    order = runs_again(order_that, function, frequency, retry={"attempts": 3, "base": 1})
+    order = ordered(order_that, function, frequency, retry={"attempts": 3, "base": 1})
     for budget in slices:
         advance(order.latest_run_id, budget=budget)
         moments.let_retries_come_due()
@@ -385,10 +364,10 @@ def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, 
     def fails(state, context):
         raise StepFailed("no")
 
-    order = drive(runs_again(order_that, fails, Frequency.OFF))
+    order = drive(ordered(order_that, fails, Frequency.OFF))
     assert (order.status, order.latest_run.error) == ("failed", "no")
     assert nodes(order) == [("", "planning", "active")], "the beginning alone"
-    assert broken() == []
+    assert broken() == {}
     assert not order.latest_run.may_be_taken_up
     with pytest.raises(NothingKept, match="Begin the work anew"):
         runs.retry(order.pk, by=ana)
@@ -397,30 +376,27 @@ def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, 
     again = fresh(resubmit.ask_again(order.pk, by=ana))
     DOES["step"] = looping(1)
     assert drive(again).status == "completed"
-    assert broken() == []
+    assert broken() == {}
 
 
 def test_without_checkpoints_a_step_that_asks_all_the_same_fails(order_that, templates):
     asks = Ask(
         question="Well?", answers={"approve": "finish"}, report=Report(content="One or two.")
     )
-    order = drive(runs_again(order_that, lambda state, context: asks, Frequency.OFF))
+    order = drive(ordered(order_that, lambda state, context: asks, Frequency.OFF))
     assert (order.status, order.latest_run.failure_code) == ("failed", "checkpoints_off")
-    assert broken() == []
+    assert broken() == {}
 
 
 def test_without_checkpoints_a_person_may_still_stop_a_run(order_that, templates, ana):
     """What a person demands is kept, whatever the template says of steps."""
-    order = runs_again(order_that, looping(3), Frequency.OFF)
+    order = ordered(order_that, looping(3), Frequency.OFF)
     runs.suspend(order.pk, by=ana)
     order = drive(order)
     assert order.status == "paused" and nodes(order)[-1][2] == "pending_input"
     services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed"
-    assert broken() == []
-
-
-PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
+    assert broken() == {}
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ from runs import definitions
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound, shipped
 from runs.models import Definition, StepTemplate, Template
-from runs.workflows import schemas
 from tests.checkpoints.state.random_states import values
 from tests.databases.whole import rows
-from tests.runs.workflows.deep_schemas import doubling, nested
+from tests.runs.workflows.deep_schemas import doubling
 
 pytestmark = [
     pytest.mark.django_db,
@@ -138,50 +137,19 @@ def test_steps_that_make_no_sense_are_refused_with_their_place(steps, place, wor
 
 
 @ONE
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": 5},
-        {"required": "x"},
-        {"properties": {"a": {"pattern": "["}}},
-        {"$ref": "#/$defs/x"},
-        {"properties": {"a": {"$ref": "https://evil.example/schema"}}},
-        [],
-    ],
-)
-def test_an_input_schema_that_is_none_is_refused(schema):
-    """Also one that refers to somewhere else: nothing is fetched to check an input."""
-    with pytest.raises(TemplateInvalid) as refused:
-        definitions.edit_template("writing", input_schema=schema)
-    assert list(refused.value.errors) == ["input_schema"]
-
-
-@ONE
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "properties": {"a": {"$ref": "https://evil.example/schema"}}},
-        {"type": "object", "properties": {"a": {"pattern": "(?=a)"}}},
-        {"type": "object", "title": "x" * schemas.MAX_BYTES},
-        {"type": "object", **doubling(12)},
-        {"type": "object", **nested(30)},
-    ],
-    ids=["remote", "pattern", "size", "parts", "depth"],
-)
-@pytest.mark.parametrize("place", ["input_schema", "required_inputs"])
-def test_a_hostile_schema_is_refused_when_the_template_is_saved(schema, place):
+def test_a_hostile_schema_is_refused_when_the_template_is_saved():
     """Wherever a template may hold one; nothing is saved, so that no question can bring it to a
     person.
     """
     before = rows()
-    saved = (
-        {"input_schema": schema}
-        if place == "input_schema"
-        else {"steps": [{**PLAN, "required_inputs": schema}]}
-    )
-    with pytest.raises(TemplateInvalid) as refused:
-        definitions.edit_template("writing", **saved)
-    assert place in next(iter(refused.value.errors))
+    schema = {"type": "object", **doubling(12)}
+    for place, saved in (
+        ("input_schema", {"input_schema": schema}),
+        ("steps.0.required_inputs", {"steps": [{**PLAN, "required_inputs": schema}]}),
+    ):
+        with pytest.raises(TemplateInvalid) as refused:
+            definitions.edit_template("writing", **saved)
+        assert list(refused.value.errors) == [place]
     assert rows() == before
 
 

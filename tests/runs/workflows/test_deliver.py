@@ -30,7 +30,6 @@ from tests.databases.encryption_keys import NEW, dump, keys
 from tests.killed import moments
 from tests.servers.forge import PROJECT, TOKEN, Forge, serving
 from tests.worlds.repositories import UNTIDY, bare_copy, git, make_repository
-from tests.worlds.unapproved_code import swap_commit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
@@ -250,14 +249,6 @@ def test_a_branch_that_moved_at_the_origin_is_not_overwritten(waiting, forge, an
     assert order.latest_run.failure_code == "push_rejected"
     assert git(bare, "log", "-1", "--format=%s", waiting.branch) == "Somebody else's"
     assert forge.open == []
-
-
-def test_nothing_but_the_approved_commit_leaves(waiting, forge, ana, tmp_path):
-    """P6: an approval of one commit does not pass for another, and none for none."""
-    services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
-    swap_commit(waiting, forge.repositories / f"{PROJECT}.git", tmp_path / "other")
-    assert drive(waiting).latest_run.failure_code == "content_changed"
-    assert forge.branch_head(waiting.branch) == "" and forge.pulls == []
 
 
 def test_nothing_leaves_that_was_never_approved(waiting, forge, ana):
