@@ -63,6 +63,7 @@ KEYWORDS = [
         ([], "is an object"),
         ("text", "is an object"),
         ({"type": 5}, "5 is not valid"),
+        ({"required": "x"}, "is not of type"),
         ({"properties": {"a": 7}}, "must be a schema"),
         ({"$ref": "https://evil.example/schema"}, "nothing is fetched"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
@@ -92,6 +93,12 @@ def test_a_hostile_or_broken_schema_is_refused_in_words(schema, words):
     """
     with pytest.raises(SchemaRefused, match=words):
         schemas.check(schema)
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"type": ["object", "null"]}])
+def test_what_is_asked_for_with_a_question_is_an_object(schema):
+    with pytest.raises(SchemaRefused, match="joins the state"):
+        schemas.check_inputs(schema)
 
 
 JSON = st.recursive(
