@@ -64,29 +64,23 @@ async def test_an_answer_is_acknowledged_with_what_was_committed(end, as_ana, pa
     )
 
 
-@pytest.mark.parametrize(
-    ("message", "status", "code"),
-    [
-        ({"decision": "revise"}, 422, "feedback_required"),
-        ({"decision": "dance"}, 422, "unknown_answer"),
-        ({"decision": "approve", "revision": 7}, 409, "revision_mismatch"),
-        ({"decision": "approve", "pause_id": "pse_" + "0" * 26}, 404, "not_found"),
-        ({"decision": "approve", "input": {"a": 1}}, 422, "input_unexpected"),
-        ({"decision": "approve", "revision": "x"}, 400, "invalid"),
-    ],
-)
-async def test_what_cannot_be_taken_is_refused_as_rest_refuses_it(
-    end, as_ana, paused, message, status, code
-):
+REFUSED: list[tuple[dict[str, object], int, str]] = [
+    ({"decision": "revise"}, 422, "feedback_required"),
+    ({"decision": "dance"}, 422, "unknown_answer"),
+    ({"decision": "approve", "revision": 7}, 409, "revision_mismatch"),
+    ({"decision": "approve", "pause_id": "pse_" + "0" * 26}, 404, "not_found"),
+    ({"decision": "approve", "input": {"a": 1}}, 422, "input_unexpected"),
+    ({"decision": "approve", "revision": "x"}, 400, "invalid"),
+]
+
+
+async def test_what_cannot_be_taken_is_refused_as_rest_refuses_it(end, as_ana, paused):
     pause = await elsewhere(lambda: pause_of(paused))
     async with socket(end, as_ana) as communicator:
-        reply, events = await say(communicator, decision(pause, **{"action": "", **message}))
-    assert (reply["type"], reply["problem"]["status"], reply["problem"]["code"]) == (
-        "refused",
-        status,
-        code,
-    )
-    assert events == []
+        for message, status, code in REFUSED:
+            reply, events = await say(communicator, decision(pause, **{"action": "", **message}))
+            assert (reply["type"], events) == ("refused", []), message
+            assert (reply["problem"]["status"], reply["problem"]["code"]) == (status, code)
     assert await elsewhere(lambda: pause_of(paused).status) == "open"
 
 
@@ -160,22 +154,17 @@ async def test_the_inbox_takes_answers_and_no_input(as_ana, paused):
     assert {reply["type"] for reply in replies} == {"accepted", "inbox"}
 
 
-async def test_a_ping_is_answered(end, as_ana):
+async def test_a_ping_is_answered_and_who_talks_too_much_is_told_so_and_heard_later(
+    end, as_ana, monkeypatch
+):
     """F27."""
-    async with socket(end, as_ana) as communicator:
-        assert (await say(communicator, {"type": "ping", "id": "p"}))[0] == {
-            "type": "pong",
-            "id": "p",
-        }
-
-
-async def test_who_talks_too_much_is_told_so_and_heard_later(end, as_ana, monkeypatch):
     monkeypatch.setattr(consumers, "WITHIN", 60.0)
     async with socket(end, as_ana) as communicator:
         for _ in range(consumers.HEARD + 1):
-            await communicator.send_json_to({"type": "ping"})
-        replies = await receive(communicator, consumers.HEARD + 1)
-        assert replies[-1]["problem"]["code"] == "throttled"
+            await communicator.send_json_to({"type": "ping", "id": "p"})
+        *replies, last = await receive(communicator, consumers.HEARD + 1)
+        assert replies == [{"type": "pong", "id": "p"}] * consumers.HEARD
+        assert last["problem"]["code"] == "throttled"
         monkeypatch.setattr(consumers, "WITHIN", 0.0)
         assert (await say(communicator, {"type": "ping"}))[0]["type"] == "pong"
 
@@ -194,28 +183,26 @@ async def test_a_token_comes_as_a_subprotocol_but_never_in_the_address(end, paus
         assert await closed_with(f"{end}&{name}={secret}") == 4401
 
 
-@pytest.mark.parametrize(
-    "path", ["ws/runs/{}/stream", "runs/{}/stream/ws", "api/v1/runs/{}/stream/ws"]
-)
-async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as_ana, path):
+async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as_ana):
     """S0-9, S0-32: also under S0's path."""
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
-    async with socket("/" + path.format(order.latest_run.shown_id), as_ana) as communicator:
-        events = await receive(communicator, order.thread.last_seq)
-        assert [event["event"] for event in events[-2:]] == ["run_completed", "checkpoint_created"]
-        assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000
+    for path in ("ws/runs/{}/stream", "runs/{}/stream/ws", "api/v1/runs/{}/stream/ws"):
+        async with socket("/" + path.format(order.latest_run.shown_id), as_ana) as communicator:
+            events = await receive(communicator, order.thread.last_seq)
+            told = [event["event"] for event in events[-2:]]
+            assert told == ["run_completed", "checkpoint_created"], path
+            assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000, path
 
 
-@pytest.mark.parametrize("ahead", [0, 5])
 async def test_a_socket_that_lost_only_the_end_of_its_run_is_told_that_it_is_over(
-    make_order, as_ana, ahead
+    make_order, as_ana
 ):
     """P9, F27: it has every event, and would wait for ever."""
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
-    async with socket(
-        f"/ws/runs/{order.latest_run.shown_id}/stream?after={order.thread.last_seq + ahead}", as_ana
-    ) as communicator:
-        assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000
+    run, last = order.latest_run.shown_id, order.thread.last_seq
+    for after in (last, last + 5):
+        async with socket(f"/ws/runs/{run}/stream?after={after}", as_ana) as communicator:
+            assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000, after
 
 
 async def test_a_runs_socket_is_silent_about_other_runs_of_its_thread(make_order, as_ana):

@@ -66,16 +66,14 @@ async def test_who_is_not_known_gets_a_401(paused):
         assert (status, code, answer["www-authenticate"]) == (401, "not_authenticated", "Bearer")
 
 
-@pytest.mark.parametrize("after", ["x", "-1", "1.5", "9" * 19])
-async def test_a_cursor_that_is_no_number_is_refused(paused, as_ana, after):
-    assert (await refusal(path_of(paused, f"?after={after}"), as_ana))[:2] == (
-        400,
-        "cursor_invalid",
-    )
-    assert (await refusal(path_of(paused), [*as_ana, (b"last-event-id", after.encode())]))[:2] == (
-        400,
-        "cursor_invalid",
-    )
+async def test_a_cursor_that_is_no_number_is_refused(paused, as_ana):
+    for after in ("x", "-1", "1.5", "9" * 19):
+        seen = (b"last-event-id", after.encode())
+        for path, headers in (
+            (path_of(paused, f"?after={after}"), as_ana),
+            (path_of(paused), [*as_ana, seen]),
+        ):
+            assert (await refusal(path, headers))[:2] == (400, "cursor_invalid"), after
 
 
 async def test_the_headers_let_nothing_between_hold_it_back_and_name_the_trace(paused, as_ana):
@@ -129,10 +127,11 @@ async def test_the_stream_of_an_order_that_ended_ends_after_its_last_event(ended
     assert frames[-1][0] == ended.thread.last_seq
 
 
-@pytest.mark.parametrize("ahead", [0, 5])
-async def test_who_has_it_all_is_not_kept_waiting(ended, as_ana, ahead):
-    async with stream(path_of(ended, f"?after={ended.thread.last_seq + ahead}"), as_ana) as opened:
-        assert await opened.rest() == []
+async def test_who_has_it_all_is_not_kept_waiting(ended, as_ana):
+    last = ended.thread.last_seq
+    for after in (last, last + 5):
+        async with stream(path_of(ended, f"?after={after}"), as_ana) as opened:
+            assert await opened.rest() == []
 
 
 async def test_the_stream_goes_on_through_the_answer_to_the_end(paused, as_ana, ana):
@@ -211,16 +210,18 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(paused, as_ana):
     assert not hub()._topics
 
 
-@pytest.mark.parametrize("of", ["runs", "threads", "work-orders"])
-async def test_a_run_a_thread_and_an_order_are_told_alike(paused, as_ana, of):
+async def test_a_run_a_thread_and_an_order_are_told_alike(paused, as_ana):
     """S0-8, S2-11, S2-12, S2-22: `id`, `event`, `data`; the trace's name in the headers."""
-    name = {"runs": paused.latest_run.shown_id, "threads": paused.thread.shown_id}.get(of)
-    path = f"/api/v1/{of}/{name}/stream" if name else path_of(paused)
-    async with stream(path, as_ana) as opened:
-        frames = await opened.frames(paused.thread.last_seq)
-    assert [seq for seq, _, _ in frames] == list(range(1, paused.thread.last_seq + 1))
-    trace = (paused.thread if of == "threads" else paused.latest_run).shown_id
-    assert opened.headers["x-agentkit-trace-id"] == opened.headers["x-trace-id"] == trace
+    run, thread = paused.latest_run.shown_id, paused.thread.shown_id
+    for path, trace in (
+        (f"/api/v1/runs/{run}/stream", run),
+        (f"/api/v1/threads/{thread}/stream", thread),
+        (path_of(paused), run),
+    ):
+        async with stream(path, as_ana) as opened:
+            frames = await opened.frames(paused.thread.last_seq)
+        assert [seq for seq, _, _ in frames] == list(range(1, paused.thread.last_seq + 1)), path
+        assert opened.headers["x-agentkit-trace-id"] == opened.headers["x-trace-id"] == trace
 
 
 async def test_a_runs_stream_ends_behind_its_last_event_and_a_threads_goes_on(ended, as_ana):
@@ -244,14 +245,12 @@ async def test_an_event_source_that_has_it_all_is_told_to_stop(ended, as_ana):
             assert opened.status == 204
 
 
-@pytest.mark.parametrize("lacking", [1, 2])
-async def test_who_lost_the_connection_at_the_very_end_gets_the_end(ended, as_ana, lacking):
+async def test_who_lost_the_connection_at_the_very_end_gets_the_end(ended, as_ana):
     """S0-32, P9: cut between the terminal event and its checkpoint, and before both."""
-    seq = ended.thread.last_seq - lacking
-    async with stream(
-        f"/api/v1/runs/{ended.latest_run.shown_id}/stream?after={seq}", as_ana
-    ) as opened:
-        assert [seq for seq, _, _ in await opened.rest()] == list(range(seq + 1, seq + 1 + lacking))
+    path, last = f"/api/v1/runs/{ended.latest_run.shown_id}/stream", ended.thread.last_seq
+    for missed in ([last], [last - 1, last]):
+        async with stream(f"{path}?after={missed[0] - 1}", as_ana) as opened:
+            assert [seq for seq, _, _ in await opened.rest()] == missed
 
 
 async def test_log_lines_are_filtered_by_level_and_step_and_the_end_is_told_all_the_same(
@@ -276,9 +275,10 @@ async def test_log_lines_are_filtered_by_time(ended, as_ana):
         assert len(frames) == count or frames[-1][0] == ended.thread.last_seq
 
 
-@pytest.mark.parametrize("query", ["level=loud", "since=yesterday", "since=2026-13-45T00:00:00Z"])
-async def test_a_filter_that_is_none_is_refused(paused, as_ana, query):
-    assert (await refusal(path_of(paused, f"?{query}"), as_ana))[:2] == (400, "filter_invalid")
+async def test_a_filter_that_is_none_is_refused(paused, as_ana):
+    for query in ("level=loud", "since=yesterday", "since=2026-13-45T00:00:00Z"):
+        told = await refusal(path_of(paused, f"?{query}"), as_ana)
+        assert told[:2] == (400, "filter_invalid"), query
 
 
 async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):

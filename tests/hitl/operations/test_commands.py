@@ -170,41 +170,37 @@ def test_an_order_is_cancelled_from_the_shell(paused):
     assert fresh(paused).latest_run.error == "Cancelled by user at planning phase"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["approve", "--revision", "2"], "at revision 1 by now"),
-        (["revise", " "], "needs feedback"),
-        (["revise", "caf\udce9"], "cannot be kept"),
-    ],
-    ids=["revision", "empty", "odd"],
-)
-def test_an_answer_that_cannot_be_taken_is_refused_in_words(paused, words, said):
+def test_an_answer_that_cannot_be_taken_is_refused_in_words(paused):
     before = rows()
-    with pytest.raises(CommandError, match=said):
-        workorder(words[0], paused.shown_id, *words[1:])
+    for action, words, said in (
+        ("approve", ["--revision", "2"], "at revision 1 by now"),
+        ("revise", [" "], "needs feedback"),
+        ("revise", ["caf\udce9"], "cannot be kept"),
+    ):
+        with pytest.raises(CommandError, match=said):
+            workorder(action, paused.shown_id, *words)
     assert rows() == before
 
 
-@pytest.mark.parametrize("action", ["show", "approve", "cancel"])
-def test_a_stranger_gets_no_further_by_command(paused, zoe, action):
+def test_a_stranger_gets_no_further_by_command(paused, zoe):
     """F4."""
     before = rows()
-    with pytest.raises(CommandError, match="There is no such work order"):
-        workorder(action, paused.shown_id, user="zoe")
+    for action in ("show", "approve", "cancel"):
+        with pytest.raises(CommandError, match="There is no such work order"):
+            workorder(action, paused.shown_id, user="zoe")
     assert rows() == before
 
 
-@pytest.mark.parametrize("action", ["approve", "cancel"])
-def test_the_second_answer_is_told_who_won(paused, ana, action):
+def test_the_second_answer_is_told_who_won(paused, ana):
     """P1."""
     workorder("approve", paused.shown_id)
     drive(paused)
     workorder("cancel", paused.shown_id)
-    with pytest.raises(
-        CommandError, match=r"Already cancelled by Ana Ruiz|Cancelled already by Ana Ruiz"
-    ):
-        workorder(action, paused.shown_id)
+    for action in ("approve", "cancel"):
+        with pytest.raises(
+            CommandError, match=r"Already cancelled by Ana Ruiz|Cancelled already by Ana Ruiz"
+        ):
+            workorder(action, paused.shown_id)
 
 
 def test_an_order_that_waits_for_nobody_takes_no_answer(make_order):
@@ -212,17 +208,14 @@ def test_an_order_that_waits_for_nobody_takes_no_answer(make_order):
         workorder("approve", make_order().shown_id)
 
 
-@pytest.mark.parametrize(
-    ("user", "order", "said"),
-    [
-        ("nobody", None, "no active user 'nobody'"),
+def test_wrong_names_are_refused_in_words(paused):
+    for user, order, said in (
+        ("nobody", paused.shown_id, "no active user 'nobody'"),
         ("ana", "wo_1", "is no wo_ id"),
         ("ana", "wo_" + "0" * 26, "no such work order"),
-    ],
-)
-def test_wrong_names_are_refused_in_words(paused, user, order, said):
-    with pytest.raises(CommandError, match=said):
-        workorder("show", order or paused.shown_id, user=user)
+    ):
+        with pytest.raises(CommandError, match=said):
+            workorder("show", order, user=user)
 
 
 def test_a_damaged_order_is_refused_in_words(paused):
@@ -234,14 +227,14 @@ def test_a_damaged_order_is_refused_in_words(paused):
         workorder("approve", paused.shown_id)
 
 
-@pytest.mark.parametrize("action", ["approve", "cancel"])
-def test_an_answer_to_a_question_that_is_no_longer_open_is_refused(paused, ana, action):
+def test_an_answer_to_a_question_that_is_no_longer_open_is_refused(paused, ana):
     """F3: the question is named, so the answer cannot land on the next one."""
     old = pause_of(paused)
     services.decide(old.pk, Answer("approve", Via.PAGE), by=ana)
     drive(paused)
-    with pytest.raises(CommandError):
-        call_command("workorder", action, paused.shown_id, "--pause", old.shown_id, user="ana")
+    for action in ("approve", "cancel"):
+        with pytest.raises(CommandError):
+            call_command("workorder", action, paused.shown_id, "--pause", old.shown_id, user="ana")
     assert pause_of(paused).phase == "awaiting_implementation_review"
 
 

@@ -29,6 +29,7 @@ from runs.engine.workers import clocks
 from runs.git import housekeeping
 from runs.models import Pause, Place, QueuedTurn, Run, Schedule, WorkLimit
 from tests.conftest import drive, pause_of
+from tests.databases.undone import undone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -189,14 +190,13 @@ DUE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("happens", "name"), DUE.items(), ids=[happens.__name__ for happens in DUE]
-)
-def test_whatever_a_round_does_something_about_orders_that_round(asked, ordered, happens, name):
+def test_whatever_a_round_does_something_about_orders_that_round(asked, ordered, subtests):
     """P3, P8: at the very next look."""
     assert ordered() == []
-    happens(asked)
-    assert ordered() == [name]
+    for happens, name in DUE.items():
+        with subtests.test(happens.__name__), undone():
+            happens(asked)
+            assert ordered() == [name]
 
 
 def test_each_round_is_the_looks_or_has_an_entry_of_beats_or_is_ordered_by_another():

@@ -94,9 +94,9 @@ def test_an_address_that_no_mail_may_have_is_dead_with_its_reason_and_others_are
     )
 
 
-@pytest.mark.parametrize(
-    "recipient",
-    [
+def test_such_a_recipient_is_refused_at_the_door(ana, api):
+    client = api(ana)
+    for recipient in (
         "a@example.org\nBcc: b@example.org",
         "a@b@c",
         "@",
@@ -104,13 +104,11 @@ def test_an_address_that_no_mail_may_have_is_dead_with_its_reason_and_others_are
         "x" * 250 + "@example.org",
         "ben\x00",
         " ",
-    ],
-)
-def test_such_a_recipient_is_refused_at_the_door(db, ana, api, recipient):
-    told = {"run_id": "r", "node_id": "n", "blocking_reason": "b", "recipients": [recipient]}
-    refused = api(ana).post("/api/v1/workflows/wait", told, format="json")
-    assert refused.status_code in {400, 422}
-    assert "recipients" in str(refused.json()["errors"])
+    ):
+        told = {"run_id": "r", "node_id": "n", "blocking_reason": "b", "recipients": [recipient]}
+        refused = client.post("/api/v1/workflows/wait", told, format="json")
+        assert refused.status_code in {400, 422}, recipient
+        assert "recipients" in str(refused.json()["errors"]), recipient
     assert not Pause.objects.exists()
 
 

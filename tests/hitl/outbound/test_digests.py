@@ -9,9 +9,7 @@ from django.core import mail
 from django.urls import reverse
 
 from checkpoints.state import encryption
-from hitl.decisions import notifications, services
-from hitl.decisions.services import Answer
-from hitl.models import Via
+from hitl.decisions import notifications
 from hitl.models.outbound import Delivery
 from hitl.outbound import endpoints, links, sending
 from hitl.outbound import mail as letters
@@ -19,15 +17,12 @@ from hitl.outbound.addresses import CannotReach
 from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, keys
+from tests.worlds.histories.whole_story import answer
 from tests.worlds.mailing import chatting as chatting
 from tests.worlds.mailing import later, relay
 from tests.worlds.mailing import slack as slack
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
-
-
-def answer(order, by, action="approve", feedback=""):
-    return services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
 
 
 def to():

@@ -39,6 +39,7 @@ from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
+from tests.worlds.histories.whole_story import answer
 from tests.worlds.mailing import chatting as chatting
 from tests.worlds.mailing import later, relay
 from tests.worlds.mailing import slack as slack
@@ -48,10 +49,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 
 def to():
     return sorted(one.to[0] for one in mail.outbox)
-
-
-def answer(order, by, action="approve", feedback=""):
-    return services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
 
 
 def statuses(**which):

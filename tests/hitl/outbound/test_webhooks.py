@@ -23,7 +23,7 @@ from hitl.outbound.endpoints import EndpointInvalid, NotYourEndpoint
 from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, dump, keys
-from tests.worlds.mailing import relay
+from tests.worlds.mailing import later, relay
 
 pytestmark = pytest.mark.django_db
 
@@ -37,10 +37,6 @@ def verified(headers, body, secret):
         hmac.compare_digest(one.removeprefix("v1,"), wanted)
         for one in headers["webhook-signature"].split()
     )
-
-
-def later():
-    Delivery.objects.filter(status="queued").update(next_at=timezone.now())
 
 
 @pytest.fixture
@@ -104,22 +100,24 @@ def test_a_forged_body_is_noticed(make_order, hook, receiver):
     assert not verified({**headers, "webhook-timestamp": "1"}, body, hook[1])
 
 
-@pytest.mark.parametrize("status", [500, 503, 404, 302, 429])
-def test_what_is_no_2xx_is_tried_again_under_the_same_id(make_order, hook, receiver, status):
+def test_what_is_no_2xx_is_tried_again_under_the_same_id(make_order, hook, receiver):
     drive(make_order())
-    receiver.answer = status
-    relay()
-    assert Delivery.objects.get().status == "queued"
-    assert f"answered {status}" in Delivery.objects.get().error
+    refusals = [500, 503, 404, 302, 429]
+    for status in refusals:
+        receiver.answer = status
+        later()
+        relay()
+        assert Delivery.objects.get().status == "queued", status
+        assert f"answered {status}" in Delivery.objects.get().error
     receiver.answer = 200
     later()
     relay()
     assert (len(receiver.ids), len(set(receiver.ids)), Delivery.objects.get().status) == (
-        2,
+        len(refusals) + 1,
         1,
         "sent",
     )
-    assert receiver.got[0][1] == receiver.got[1][1], "the body is the same on every try"
+    assert len({body for _, body in receiver.got}) == 1, "the body is the same on every try"
 
 
 def test_a_crash_between_sending_and_recording_sends_the_same_id_again(

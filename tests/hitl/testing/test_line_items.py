@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitl.testing import play, survives_every_crash
+from hitl.testing import play
 from runs.workflows import Child, Done, Gather, Go, Report, Review, step, use, workflow
 
 LINES = {"lines": [{"no": "a", "sum": 10}, {"no": "b", "sum": 20}, {"no": "c", "sum": 30}]}
@@ -65,8 +65,3 @@ def test_each_line_is_asked_about_and_goes_on_by_itself():
     assert run.done
     assert run.state["total"] == 30, "the line that was refused is left out"
     assert run.state["gathered"]["line-c"]["status"] == "cancelled"
-
-
-def test_lines_outlive_every_crash():
-    two = {"lines": LINES["lines"][:2]}
-    survives_every_crash(invoice, input=two, answers=["approve"] * 2)

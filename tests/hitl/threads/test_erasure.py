@@ -39,13 +39,14 @@ from runs.git.housekeeping import workspace_path
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows.base import Ask, Done, Report
 from tests.conftest import drive, fresh, pause_of
+from tests.databases.undone import undone
 from tests.databases.whole import rows
 from tests.doors.admin import client_of, staff
 from tests.killed import moments
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 LONG_AGO = dt.timedelta(hours=1)
 
@@ -356,11 +357,14 @@ def eraser(api, ana):
     return api(User.objects.get(pk=ana.pk))
 
 
-@pytest.mark.parametrize("what", ["threads", "work-orders"])
-def test_who_has_the_right_erases_over_rest(ended, eraser, what):
+def test_who_has_the_right_erases_over_rest(ended, eraser):
     """What would go is told first; then it is gone, and who did it and why is recorded."""
-    name = ended.thread.shown_id if what == "threads" else ended.shown_id
-    path = f"/api/v1/{what}/{name}/erasure"
+    for what, name in (("threads", ended.thread.shown_id), ("work-orders", ended.shown_id)):
+        with undone():
+            erases_over_rest(ended, eraser, f"/api/v1/{what}/{name}/erasure", name)
+
+
+def erases_over_rest(ended, eraser, path, name):
     before = rows()
     told = eraser.get(path).json()
     assert (told["thread_id"], told["kinds"]["pauses"]["rows"]) == (

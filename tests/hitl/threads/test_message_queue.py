@@ -57,13 +57,6 @@ def inputs(thread):
     return [run.input["input"] for run in Run.objects.filter(thread=thread).order_by("pk")]
 
 
-def test_a_thread_refuses_while_a_run_is_alive_unless_it_says_otherwise(thread, ana):
-    say(thread, "one", ana)
-    with pytest.raises(ThreadBusy):
-        say(thread, "two", ana)
-    assert not QueuedTurn.objects.exists()
-
-
 @pytest.mark.both_databases
 def test_queued_messages_say_their_place_and_begin_in_order_each_once(thread, ana):
     busy(thread, WhenBusy.QUEUE)

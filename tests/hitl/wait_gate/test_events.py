@@ -11,13 +11,14 @@ from checkpoints.database import clock
 from hitl.decisions.deadlines import outcomes
 from hitl.models import Decision, Via
 from hitl.operations.invariants import waiting
+from runs.engine import questions
 from runs.models import Pause
-from runs.workflows import Ask, Done, Report, Sleep, wait_for_event
+from runs.workflows import Ask, Done, Report, Sleep, StepFailed, wait_for_event
 from tests.conftest import drive, fresh, pause_of
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PAID = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 DAY = dt.timedelta(days=1)
@@ -131,30 +132,27 @@ def ask(**more):
     return Ask(question="?", report=Report(content=""), **more)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        ask(answers={"approve": "finish"}, within=DAY),
-        ask(answers={"answer": "finish"}, within=dt.timedelta(0)),
-        ask(answers={"answer": "finish"}, within=dt.timedelta(days=9999)),
-        ask(answers={"answer": "finish"}, within=60),
-        ask(answers={"answer": "finish"}, otherwise="answer"),
-        ask(answers={"answer": "finish"}, within=DAY, otherwise="answer"),
-        ask(answers={"answer": "finish"}, within=DAY, otherwise="late"),
-        ask(answers={"answer": "a", "expire": "finish"}, within=DAY, otherwise="expire"),
-        ask(
-            answers={"answer": "a", "no": "finish"},
-            required_inputs=PAID,
-            within=DAY,
-            otherwise="no",
-        ),
-    ],
-)
-def test_a_time_limit_that_makes_no_sense_fails_the_step_in_words(order_that, question):
+NONSENSE = [
+    ask(answers={"answer": "finish"}, within=dt.timedelta(0)),
+    ask(answers={"answer": "finish"}, within=dt.timedelta(days=9999)),
+    ask(answers={"answer": "finish"}, within=60),
+    ask(answers={"answer": "finish"}, otherwise="answer"),
+    ask(answers={"answer": "finish"}, within=DAY, otherwise="answer"),
+    ask(answers={"answer": "finish"}, within=DAY, otherwise="late"),
+    ask(answers={"answer": "a", "expire": "finish"}, within=DAY, otherwise="expire"),
+    ask(answers={"answer": "a", "no": "finish"}, required_inputs=PAID, within=DAY, otherwise="no"),
+]
+
+
+def test_a_time_limit_that_makes_no_sense_fails_the_step_in_words(order_that):
     """A verdict has its deadline in the rules: no step takes an approval by waiting."""
-    order = drive(order_that(lambda state, context: question))
+    verdict = ask(answers={"approve": "finish"}, within=DAY)
+    order = drive(order_that(lambda state, context: verdict))
     assert (order.status, order.latest_run.failure_code) == ("failed", "limit_invalid")
     assert "Nothing of this step was recorded" in order.latest_run.error
+    for question in NONSENSE:
+        with pytest.raises(StepFailed, match="cannot be asked with a time limit"):
+            questions.limited(question, {})
 
 
 @pytest.mark.both_databases

@@ -108,7 +108,7 @@ def test_what_does_not_say_enough_decides_nothing_and_hears_what_is_missing(
     assert not Decision.objects.exists()
 
 
-@pytest.mark.parametrize("response", ["REJECT", "reject", {"decision": "reject"}])
+@pytest.mark.parametrize("response", ["REJECT", {"decision": "reject"}])
 def test_the_word_that_rejects_in_a_chat_rejects_here(paused, ana, api, response):
     """S2-22, C7: it was 422, though `approve` was taken."""
     pause = pause_of(paused)
