@@ -41,7 +41,7 @@ from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
 __all__ = ["crew"]
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 BOTH = pytest.mark.both_databases
 
 LONG_AGO = dt.timedelta(hours=1)

@@ -18,7 +18,7 @@ from runs.schedules import keeping, sweep
 from tests.runs.schedules.scheduled import HOUR, MINUTE, NOON, history, reasons, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 ONE = pytest.mark.one_database
 
 
