@@ -248,9 +248,9 @@ def load() -> None:
     """Templates for crashing: `crash` pauses after its first step, `crash-straight` nowhere,
     `frozen` stops its worker.
 
-    The others are named for what their step `do` does: it fails and is not, or is, tried again; it
-    records a charge and is tried again; it is passed over; it has a time limit of next to nothing,
-    or of an hour.
+    The others are named for what their step `do` does: it fails and is not tried again; it records
+    a charge and is tried again; it is passed over; it has a time limit of next to nothing, or of an
+    hour.
     """
     EFFECTS.clear()
     FAILURES.clear()
@@ -289,7 +289,6 @@ def load() -> None:
     draft = {"step_type": "planning", "name": "draft", "step_template_slug": "model-work"}
     template("crash-straight", draft, do("work"), finish)
     template("crash-failing", do("fail"), finish)
-    template("crash-again", do("fail", retry={"attempts": 2, "base": 60}), finish)
     template("crash-charge", do("charge", retry={"attempts": 2, "base": 60}), finish)
     template("crash-skip", draft, do("work", skip_when={"required": ["results"]}), finish)
     template("crash-slow", do("slow", timeout=0.02), finish)

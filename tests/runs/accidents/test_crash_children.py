@@ -195,14 +195,12 @@ def test_the_first_failure_ends_the_whole_family_or_nobody(family, ben):
     )
 
 
-@pytest.mark.parametrize("claimed", [False, True], ids=["waiting", "asking"])
-def test_a_family_is_cancelled_as_a_whole_or_not_at_all(family, ben, claimed):
+def test_a_family_is_cancelled_as_a_whole_or_not_at_all(family, ben):
     """F23, P6."""
 
     def make():
         order = gathered(family(asks=True))
-        if claimed:
-            advance(kid(order, "one").pk, budget=60)
+        advance(kid(order, "one").pk, budget=60)
         return order
 
     def cancel(order):

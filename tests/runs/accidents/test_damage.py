@@ -21,10 +21,11 @@ from runs.threads import turns
 from runs.workflows.base import Go, StepFailed
 from tests.checkpoints.store.damaged_rows import damage
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
+from tests.databases.whole import rows
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 WRONG = '{"set":{"n":99},"unset":[]}'
 
@@ -192,8 +193,10 @@ def test_where_no_ancestor_is_good_nothing_is_made_up(make_order, ana):
     damage(head_of(order), '{"state":{}}')
     order = drive(order)
     assert (order.status, order.latest_run.failure_code) == ("failed", "checkpoint_damaged")
+    before = rows()
     with pytest.raises(store.CheckpointDamaged):
         runs.retry(order.pk, by=ana)
+    assert rows() == before
 
 
 def test_new_input_is_never_lost_by_falling_back_behind_it(templates, ana):

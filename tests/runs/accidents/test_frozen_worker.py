@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from runs.engine.recovery import lost_runs
@@ -77,24 +76,6 @@ def given_up(order) -> None:
         seconds=10,
         what="the end of the lease",
     )
-
-
-def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_without_it(
-    order, worker
-):
-    """P4, F11."""
-    first = worker(order)
-    given_up(order)
-    second = worker(order)
-    assert "lost" not in go_on(second)
-    connection.close()
-    before = rows()
-    assert "was cancelled or taken over" in go_on(first)
-    assert rows() == before
-    run = Run.objects.get()
-    assert (run.status, run.epoch) == ("completed", 2)
-    assert state_of(order)["process"] == second.pid
-    check_once(order)
 
 
 @pytest.mark.both_databases

@@ -9,7 +9,6 @@ from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs import definitions
 from runs import services as runs
 from runs.models import Pause, Run
 from tests.conftest import drive, kinds, log_lines, pause_of
@@ -145,22 +144,3 @@ def test_a_failing_step_ends_the_run_with_its_words_and_a_retry_begins_at_it(mak
     assert new.retry_of == order.latest_run
     drive(order)
     assert [step for step, _ in steps.CALLS] == ["planning", "execute", "execute"]
-
-
-def test_a_state_that_json_cannot_hold_fails_loudly_and_names_the_key(make_order):
-    """F14."""
-    order = drive(make_order("writing-unserialisable"))
-    assert order.status == "failed"
-    assert "state.handle.socket is a object" in order.latest_run.error
-    head = order.thread.head
-    assert head is not None
-    assert store.load(head)["drafts"] == ["first"]  # what was good is kept
-
-
-def test_a_template_edited_while_an_order_waits_does_not_change_that_order(paused, ana):
-    definitions.edit_template(
-        "writing", steps=[{"step_type": "planning", "step_template_slug": "test-plan"}]
-    )
-    order = answer(paused, ana)
-    assert order.phase == "awaiting_implementation_review"
-    assert definitions.current("writing").version == 2

@@ -69,22 +69,16 @@ def sending(make_order, monkeypatch):
     }
     sending = {"step_type": "deliver", "step_template_slug": "test-finish"}
 
-    def make(*, asks=True, **planned):
+    def make(**planned):
         definitions.edit_template(
             "letters",
-            steps=[{**planning, "pause_after": asks, **planned}, sending],
+            steps=[{**planning, **planned}, sending],
             title="Letters",
             needs_repository=False,
         )
         return drive(make_order("letters"))
 
     return make, sent
-
-
-def test_what_was_approved_is_done(sending, ben):
-    make, sent = sending
-    order = approve(make(), ben)
-    assert (outcome(order), sent) == (("completed", ""), ["Dear reader"])
 
 
 def test_what_was_sent_back_is_done_as_it_came_to(sending, ben):
@@ -118,13 +112,6 @@ def test_nothing_is_done_where_nobody_was_asked_though_the_template_asks(sending
     Checkpoint.objects.filter(pk=asked.pk).update(status="active", next_step="deliver")
     runs.fork(asked.pk, by=ana, reason="around")
     assert (outcome(drive(order)), sent) == (("failed", "approval_missing"), [])
-
-
-def test_a_template_that_does_not_ask_has_nothing_done_that_requires_an_approval(sending):
-    """It was done: what was never asked passed for approved."""
-    make, sent = sending
-    order = make(asks=False)
-    assert (outcome(order), sent) == (("failed", "approval_missing"), [])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
 from hitl.decisions.services import Answer
@@ -115,14 +114,6 @@ def test_a_fork_goes_on_from_an_old_checkpoint_and_the_old_branch_stays(make_ord
     assert list(Checkpoint.objects.filter(pk__in=[one.pk for one in old]).order_by("id")) == old
     assert (fresh(order).latest_run, run.thread_id) == (run, order.thread_id)
     assert any("the plan was fine" in line for line in log_lines(order))
-
-
-def test_a_fork_may_edit_the_state(make_order, ana):
-    order = drive(make_order("writing-quick"))
-    at = checkpoint_after(order, "planning")
-    state = {**store.load(at), "worked": 40}
-    services.fork(at.pk, by=ana, reason="more", state=state)
-    assert state_of(drive(order))["worked"] == 41
 
 
 def test_a_fork_of_a_thread_whose_run_lives_is_refused(paused, ana):

@@ -21,7 +21,7 @@ from tests.worlds.people import group, person
 from tests.worlds.scripted_step import DOES
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -117,6 +117,8 @@ def test_a_killed_worker_frees_its_place_with_its_lease_and_the_sweep_offers_it(
     assert not Place.objects.exists()
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
 def test_of_many_claims_at_once_as_many_begin_as_there_are_places(ordered):
     limit(2, pointer="/customer")
     orders = [ordered(customer="x") for _ in range(6)]

@@ -11,7 +11,7 @@ from runs.workflows.base import Ask, Call, Outside, Report
 from tests.conftest import fresh, pause_of
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NOBODY = Outside(to=["nobody at example"])
 TOO_LONG = Call(id="call-1", tool="t" * (SCHEMA_BYTES + 1))

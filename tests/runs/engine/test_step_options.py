@@ -139,26 +139,6 @@ def test_a_step_that_never_returns_is_ended_and_the_run_goes_its_way(order_that,
     assert ended.wait(5)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_step_that_looks_at_check_ends_by_itself_when_its_time_is_up(order_that):
-    def polite(state, context):
-        while True:
-            context.check()
-
-    order = drive(order_that(polite, timeout=0.1))
-    assert (order.latest_run.error, order.latest_run.failure_code) == (
-        "The step took longer than it may.",
-        "timeout",
-    )
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_step_within_its_time_is_as_without_one(order_that):
-    order = drive(order_that(lambda state, context: Go(update={"quick": True}), timeout=30))
-    assert order.status == "completed"
-    assert state_of(order)["quick"] is True
-
-
 def test_a_step_whose_condition_holds_is_passed_over(order_that):
     def never(state, context):
         raise AssertionError("called")
@@ -267,14 +247,6 @@ def test_a_retry_of_a_failed_run_keeps_its_key_and_what_was_recorded(order_that,
     runs.retry(order.pk, by=ana)
     assert drive(order).status == "completed"
     assert (len(charged), len(set(keys))) == (1, 1)
-
-
-def test_each_loop_records_for_itself(order_that):
-    def loop(state, context):
-        number = context.once("number", lambda: context.loop_num)
-        return Go(update={"numbers": number}, to="execute" if context.loop_num < 3 else None)
-
-    assert state_of(drive(order_that(loop, reducers={"numbers": "append"})))["numbers"] == [1, 2, 3]
 
 
 def test_a_key_that_is_a_number_is_its_digits(order_that):

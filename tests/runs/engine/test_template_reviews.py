@@ -214,25 +214,18 @@ def test_a_review_is_passed_where_template_and_step_both_say_so_and_it_is_on_rec
     assert not broken(run)
 
 
-@pytest.mark.parametrize(
-    ("about", "code"),
-    [
-        ({"pause_after": True}, "pass_not_allowed"),
-        ({}, "pass_not_allowed"),
-    ],
-)
-def test_a_step_passes_nothing_that_its_template_does_not_allow(script, about, code):
+def test_a_step_passes_nothing_that_its_template_does_not_allow(script):
     script(draft=lambda state, context: Done(report=SHOWN, pass_review="I am sure"))
-    run = play(flow(**about))
-    assert (run.failure_code, PAID) == (code, [])
+    for run in (play(flow(pause_after=True)), play(flow())):
+        assert (run.failure_code, PAID) == ("pass_not_allowed", [])
     script(draft=lambda state, context: Go(to="draft", pass_review="I am sure"))
     assert play(flow(pause_after=True, may_pass=PASSING)).failure_code == "pass_not_allowed"
 
 
-@pytest.mark.parametrize("review", [Review(risk="high"), Review(step_up=True)])
-def test_what_is_of_high_risk_is_never_passed(script, review):
-    with pytest.raises(WorkflowInvalid, match="may_pass"):
-        use(draft, pause_after=True, may_pass=PASSING, review=review)
+def test_what_is_of_high_risk_is_never_passed(script):
+    for review in (Review(risk="high"), Review(step_up=True)):
+        with pytest.raises(WorkflowInvalid, match="may_pass"):
+            use(draft, pause_after=True, may_pass=PASSING, review=review)
     risky = Report(content="x", review=Review(risk="high"))
     script(draft=lambda state, context: Go(report=risky, pass_review="I am sure"))
     assert play(flow(pause_after=True, may_pass=PASSING)).failure_code == "pass_not_allowed"
@@ -250,22 +243,16 @@ def test_a_pass_survives_every_crash(script):
 
 
 @pytest.mark.parametrize(
-    ("draft_use", "of", "code"),
-    [
-        ({}, "yes.draft", "approval_missing"),
-        ({}, draft, "approval_missing"),
-        ({}, "yes.between", "approval_missing"),
-        ({"pause_after": True}, "yes.other_template", "approval_missing"),
-    ],
+    ("draft_use", "of"), [({}, draft), ({"pause_after": True}, "yes.other_template")]
 )
-def test_what_was_never_asked_is_refused(script, monkeypatch, draft_use, of, code):
+def test_what_was_never_asked_is_refused(script, monkeypatch, draft_use, of):
     """`require_approval` returned silently where no step of that name paused."""
     monkeypatch.setitem(registry._STEPS, "yes.other_template", draft)
     script(pay=lambda state, context: pay_approved(context, of=of))
     run = play(flow(**draft_use))
     if run.questions:
         run.approve()
-    assert (run.failure_code, PAID) == (code, [])
+    assert (run.failure_code, PAID) == ("approval_missing", [])
 
 
 def test_a_misspelt_step_is_refused_with_the_nearest_name(script):
@@ -290,21 +277,15 @@ def test_only_an_answer_that_is_declared_an_approval_approves(script):
 
 
 @pytest.mark.parametrize(
-    ("answer", "approves", "ends"),
-    [
-        ("approve", [], ("completed", "")),
-        ("deny", [], ("failed", "not_approved")),
-        ("deny", ["deny"], ("completed", "")),
-    ],
+    ("approves", "ends"),
+    [([], ("failed", "not_approved")), (["deny"], ("completed", ""))],
 )
-def test_a_question_of_a_step_approves_by_its_declared_answers_alone(
-    script, answer, approves, ends
-):
+def test_a_question_of_a_step_approves_by_its_declared_answers_alone(script, approves, ends):
     """An `Ask` whose answers all lead to the effect: it was done after *deny*, too."""
     answers = {"approve": "pay", "deny": "pay"}
     asked = Ask(question="Pay?", answers=answers, report=SHOWN, approves=approves)
     script(draft=lambda state, context: asked)
-    run = play(flow()).answer(answer)
+    run = play(flow()).answer("deny")
     assert ((run.status, run.failure_code), bool(PAID)) == (ends, ends[0] == "completed")
 
 
@@ -354,9 +335,8 @@ def test_the_latest_question_counts_where_the_function_asks_itself(script):
     assert (play(twice).approve().approve().status, PAID) == ("completed", [100])
 
 
-@pytest.mark.parametrize("how", [{"optional": True}, {"of": draft, "optional": True}])
-def test_only_where_the_template_asks_is_said(script, how):
-    script(pay=lambda state, context: pay_approved(context, **how))
+def test_only_where_the_template_asks_is_said(script):
+    script(pay=lambda state, context: pay_approved(context, of=draft, optional=True))
     assert (play(flow()).status, PAID) == ("completed", [100])
     PAID.clear()
     run = play(flow(pause_after=True))
@@ -478,14 +458,10 @@ def test_a_question_asks_more_people_and_forbids_self_approval(script):
     ("rules", "code"),
     [
         ({"quorum": 1}, "review_widened"),
-        ({"risk": "low"}, "review_widened"),
-        ({"self_approval": True}, "review_widened"),
         ({"reviewers": {"groups": ["others"]}}, "review_widened"),
         ({"deadline": {"after": "PT1H"}}, "review_widened"),
-        ({"quorum": "two"}, "review_widened"),
         ({"reviewers": {"users": ["dora"]}}, "review_narrowed_wrong"),
         ({"reviewers": {"users": ["nobody"]}}, "review_narrowed_wrong"),
-        ({"reviewers": {"users": ["ana"]}}, "review_narrowed_wrong"),
         ({"quorum": 4}, "review_narrowed_wrong"),
     ],
 )

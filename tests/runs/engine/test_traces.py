@@ -6,8 +6,6 @@ import io
 import json
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -24,6 +22,7 @@ from runs.engine import traces
 from runs.engine.advance import advance
 from runs.engine.context.secret_filter import SecretFilter
 from tests.conftest import drive, fresh, head_of, pause_of
+from tests.programs.begun import Begun
 from tests.worlds import steps
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -165,8 +164,6 @@ def test_nothing_of_opentelemetry_and_sentry_is_imported_where_they_are_off():
         "off = ('opentelemetry.exporter', 'opentelemetry.proto', 'sentry_sdk'); "
         "print([name for name in sys.modules if name.startswith(off)])"
     )
-    environment = {**os.environ, "WAYSTATION_MCP": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    settings = {"DJANGO_SETTINGS_MODULE": "project.settings", "WAYSTATION_MCP": "0"}
+    done = Begun("-c", code, environment={**os.environ, **settings}).ended()
+    assert done.stdout.strip() == "[]", done.stderr

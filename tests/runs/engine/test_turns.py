@@ -17,11 +17,10 @@ from runs.states import RunEnded
 from runs.urgency import SHARE, Urgency
 from runs.workflows.base import Done, Go
 from tests.conftest import drive, log_lines
-from tests.databases.whole import file_database as file_database
 from tests.worlds.people import group, person
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = pytest.mark.django_db
 
 
 def may_raise(user: User) -> User:
@@ -47,12 +46,17 @@ def broker(sending_at_once, monkeypatch):
 
 
 @pytest.fixture
-def ordered(order_that, broker):
+def ordered(order_that, broker, committing):
     """`ordered(by, team=…, priority=…)`: an order that waits for a worker."""
     order_that(lambda state, context: Go())
     Run.objects.update(status="cancelled", ended_at=timezone.now())
     broker.clear()
-    return lambda by, **fields: services.submit("anything", by=by, **fields)
+
+    def make(by, **fields):
+        with committing():
+            return services.submit("anything", by=by, **fields)
+
+    return make
 
 
 def read(order):

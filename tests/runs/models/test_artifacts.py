@@ -35,7 +35,7 @@ from tests.worlds.histories.exported import bring_in, holds, read
 from tests.worlds.scripted_step import order_that as order_that
 
 __all__ = ["crew"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 DAY = dt.timedelta(days=1)
 SAID = "All that the agent printed"

@@ -12,7 +12,7 @@ from runs.models import Occurrence, Schedule, TemplateAccess, WorkOrder
 from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def said(*words: str) -> str:

@@ -26,7 +26,7 @@ from tests.worlds.people import give, person
 ANY: Any = 3
 AT_ONEC: Any = {"at_onec": 1}
 SKIP_IF_OPNE: Any = {"skip_if_opne": True}
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 FLOW = """
 from runs.workflows import Done, limit, schedule, step, workflow
 

@@ -4,11 +4,10 @@ its own, which is single-threaded as a worker is when it makes their server.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
-from tests.servers.stack import ROOT
+from tests.programs.begun import Begun
 
 WORK = """
 import sys, threading, time, uuid
@@ -42,13 +41,7 @@ print("ended")
 
 def test_a_worker_that_ends_waits_for_what_its_idle_and_its_spoiled_processes_send(tmp_path: Path):
     sent = tmp_path / "sent"
-    done = subprocess.run(
-        [sys.executable, "-c", WORK, str(sent)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout == "ended\n"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
+    done = Begun("-c", WORK, str(sent), environment=environment).ended(within=60)
+    assert done.stdout == "ended\n", done.stderr
     assert sent.read_text() == "sent sent "

@@ -14,7 +14,7 @@ from tests.conftest import drive, fresh, log_lines
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def writing(times, size=1000):

@@ -7,8 +7,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import subprocess
-import sys
 import threading
 import uuid
 from collections import Counter
@@ -33,7 +31,7 @@ from runs.models import Run
 from runs.states import PENDING, RUNNING
 from runs.urgency import Urgency
 from tests.conftest import fresh, log_lines, pause_of
-from tests.servers.stack import ROOT
+from tests.programs.begun import Begun
 from tests.worlds import lost_worker, steps
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -189,15 +187,8 @@ tasks.advance_run.apply_async = lambda arguments, queue, priority: print(*argume
 tasks.nudge(uuid.UUID(int=7), "agents")
 """
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
-    done = subprocess.run(
-        [sys.executable, "-c", ending],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == f"{uuid.UUID(int=7)} agents"
+    done = Begun("-c", ending, environment=environment).ended()
+    assert done.stdout.strip() == f"{uuid.UUID(int=7)} agents", done.stderr
 
 
 def test_a_forked_child_has_a_sender_of_its_own(hanging, monkeypatch):
