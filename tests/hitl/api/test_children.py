@@ -66,34 +66,22 @@ def test_sub_steps_are_saved_and_read_over_rest(call, templates, ana):
     assert test_steps.CALLS == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"title": "Bad", "sub_steps": [{"step_type": "planning", "step_template_slug": "nothing"}]},
-        {
-            "title": "Bad",
-            "sub_steps": [
-                {"step_type": "planning", "step_template_slug": "test-plan", "queue": "nowhere"}
-            ],
-        },
-        {"title": "Bad", "function": "nothing.at_all"},
-        {"title": "Bad"},
-        {
-            "title": "Bad",
-            "sub_steps": [
-                {
-                    "step_type": "planning",
-                    "step_template_slug": "test-plan",
-                    "interrupt_before": "yes",
-                }
-            ],
-        },
-    ],
-)
-def test_step_templates_that_cannot_run_are_refused(call, templates, ana, body):
+def test_step_templates_that_cannot_run_are_refused(call, templates, ana, subtests):
     ana.user_permissions.add(Permission.objects.get(codename="add_steptemplate"))
-    assert call("put", "templates/steps/bad", body, status=422)["code"] == "template_invalid"
-    assert call("get", "templates/steps/bad", status=404)["code"] == "template_not_found"
+    child = {"step_type": "planning", "step_template_slug": "test-plan"}
+    cases: list[dict[str, Any]] = [
+        {"sub_steps": [{**child, "step_template_slug": "nothing"}]},
+        {"sub_steps": [{**child, "queue": "nowhere"}]},
+        {"sub_steps": [{**child, "interrupt_before": "yes"}]},
+        {"function": "nothing.at_all"},
+        {},
+    ]
+    for body in cases:
+        with subtests.test(str(body)[:60]):
+            refused = call("put", "templates/steps/bad", {"title": "Bad", **body}, status=422)
+            assert refused["code"] == "template_invalid"
+            missing = call("get", "templates/steps/bad", status=404)
+            assert missing["code"] == "template_not_found"
 
 
 def test_with_several_questions_open_an_answer_must_name_its_own(call, crew):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -91,9 +92,10 @@ def test_a_replay_is_the_same_answer_and_no_second_effect(paused, source):
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
+def test_what_is_not_signed_is_refused_and_nothing_is_written(paused, source, subtests):
+    """F2, F6."""
+    before, now = rows(), timezone.now()
+    cases: list[dict[str, Any]] = [
         {"secret": "whsec_" + "A" * 32},
         {"signature": ""},
         {"signature": "v1,"},
@@ -102,21 +104,16 @@ def test_a_replay_is_the_same_answer_and_no_second_effect(paused, source):
         {"signature": "v1a,AAAA"},
         {"message_id": ""},
         {"message_id": "x" * 300},
-        {"at": dt.timedelta(minutes=-6)},
-        {"at": dt.timedelta(minutes=30)},
+        {"at": now - dt.timedelta(minutes=6)},
+        {"at": now + dt.timedelta(minutes=30)},
         {"sent": b'{"run_id": "other"}'},
         {"name": "nobody"},
-    ],
-    ids=range(12),
-)
-def test_what_is_not_signed_is_refused_and_nothing_is_written(paused, source, forged):
-    """F2, F6."""
-    before = rows()
-    if "at" in forged:
-        forged = {"at": timezone.now() + forged["at"]}
-    refused = post(event(paused), **forged)
-    assert (refused.status_code, refused.json()["code"]) == (401, "signature_invalid")
-    assert refused["WWW-Authenticate"] == "Signature"
+    ]
+    for forged in cases:
+        with subtests.test(ascii(forged)[:60]):
+            refused = post(event(paused), **forged)
+            assert (refused.status_code, refused.json()["code"]) == (401, "signature_invalid")
+            assert refused["WWW-Authenticate"] == "Signature"
     assert rows() == before
 
 

@@ -117,27 +117,10 @@ def test_level_8_without_pauses(ana_api):
     assert steps.CALLS == []
 
 
-def test_level_10_no_pause_workflow(editor_api, tmp_path):
-    """S4-63, S4-11."""
-    plan = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": False}
-    work = {"step_type": "execute", "step_template_slug": "test-work", "pause_after": False}
-    assert (
-        editor_api.put(
-            "/api/v1/templates/workflows/quick-fix", {"steps": [plan, work]}, format="json"
-        ).status_code
-        == 200
-    )
-    repository = make_repository(tmp_path / "repository", {"a.py": "a = 1\n"})
-    order = Walk(editor_api, template="quick-fix", repository_url=str(repository))
-    assert order.get()["status"] == "completed"
-    assert not Pause.objects.exists()
-    assert not any("paused" in line for line in log_lines(order.row))
-
-
 @pytest.mark.one_database
 def test_a_program_that_only_polls_sees_each_pause_and_answers_it_in_three_ways(editor_api):
-    """S4-65, S4-6: the same steps run through where nothing pauses, and otherwise take as long as
-    people do.
+    """S4-65, S4-6, S4-11, S4-63: the same steps run through where nothing pauses, and otherwise
+    take as long as people do.
     """
     plan = {"step_type": "planning", "step_template_slug": "test-plan"}
     steps = [plan, {"step_type": "execute", "step_template_slug": "test-work"}]

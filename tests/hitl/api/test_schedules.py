@@ -13,7 +13,7 @@ from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
 from tests.worlds.steps import on_code
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 BODY = {"name": "Daily", "template": "writing", "cron": "30 2 * * *", "zone": "Europe/Berlin"}
 URL = "/api/v1/schedules"
 

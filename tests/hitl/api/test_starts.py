@@ -21,10 +21,7 @@ from tests.conftest import drive, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("file_database"),
-]
+pytestmark = pytest.mark.django_db
 URL = "/api/v1/inbound-starts"
 DOOR = "/api/v1/inbound/shop/start"
 BODY = {
@@ -107,6 +104,8 @@ def test_a_message_that_comes_again_starts_nothing_more_however_late(secret):
 
 
 @pytest.mark.both_databases
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
 def test_of_one_message_four_times_at_once_one_order_comes(secret):
     answers = at_once(*[lambda: send(secret, MESSAGE)] * 4)
     assert {answer.status_code for answer in answers} <= {200, 201, 409}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -10,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import ids
-from checkpoints.models import Thread
 from runs import definitions
 from runs.models import Template, WorkOrder
 from runs.workflows.base import Go
@@ -26,14 +26,6 @@ pytestmark = pytest.mark.django_db
 
 
 # Templates.
-
-
-def test_the_same_template_again_makes_no_new_version(editor_api):
-    body = editor_api.get("/api/v1/templates/workflows/writing").json()
-    again = editor_api.put(
-        "/api/v1/templates/workflows/writing", {"steps": body["steps"]}, format="json"
-    )
-    assert again.json()["version"] == body["version"] == 1
 
 
 def test_everybody_reads_templates_also_by_head_and_options(ana_api):
@@ -82,16 +74,20 @@ def test_a_template_that_makes_no_sense_is_refused_with_its_place(editor_api, su
     assert rows() == before
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [{"type": 5}, {"type": "object", "properties": []}, {"$ref": "#/nothing"}, {"title": "\x00"}],
-)
-def test_an_input_schema_that_is_none_is_refused(editor_api, schema):
+def test_an_input_schema_that_is_none_is_refused(editor_api, subtests):
     before = rows()
-    response = editor_api.put(
-        "/api/v1/templates/workflows/writing", {"input_schema": schema}, format="json"
-    )
-    problem(response, 422, "template_invalid")
+    schemas: list[dict[str, Any]] = [
+        {"type": 5},
+        {"type": "object", "properties": []},
+        {"$ref": "#/nothing"},
+        {"title": "\x00"},
+    ]
+    for schema in schemas:
+        with subtests.test(ascii(schema)):
+            response = editor_api.put(
+                "/api/v1/templates/workflows/writing", {"input_schema": schema}, format="json"
+            )
+            problem(response, 422, "template_invalid")
     assert rows() == before
 
 
@@ -107,7 +103,7 @@ def test_a_slug_that_is_too_long_is_refused(editor_api):
 
 def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, subtests):
     on_code()
-    before = rows()
+    before, deep = rows(), json.loads('{"a":' * 100 + "{}" + "}" * 100)
     for body, status, code in [
         ({"template": "on-code"}, 422, "input_invalid"),
         ({"template": "on-code", "repository_url": "/etc"}, 422, None),
@@ -125,6 +121,7 @@ def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, sub
         ({"template": "writing", "input": "x"}, 400, "invalid"),
         ({"template": "writing", "input": {"a": "\ud800"}}, 422, "input_invalid"),
         ({"template": "writing", "input": {"\udcff": 1}}, 422, "input_invalid"),
+        ({"template": "writing", "input": deep}, 422, "input_invalid"),
         ({"template": "writing", "team": "nobody"}, 422, "invalid"),
         ({"template": "writing", "team": "a\x00"}, 400, "invalid"),
         ({"template": "writing", "team": {"name": "platform"}}, 400, "invalid"),
@@ -163,23 +160,6 @@ def test_a_step_reads_the_defaults_of_the_input_that_was_left_out(ana_api, order
     assert read == [{"tone": "calm"}, {"tone": "loud", "size": 1}]
 
 
-def test_deep_input_is_refused_before_anything_is_made(ana_api):
-    deep: dict[str, object] = {}
-    for _ in range(100):
-        deep = {"a": deep}
-    problem(
-        ana_api.post(ORDERS, {"template": "writing", "input": deep}, format="json"),
-        422,
-        "input_invalid",
-    )
-    assert not WorkOrder.objects.exists()
-
-
-def test_an_order_may_come_as_a_form_for_the_sake_of_its_files(ana_api):
-    answer = ana_api.post(ORDERS, {"template": "writing"}, format="multipart")
-    assert answer.status_code == 201, answer.json()
-
-
 def test_a_form_has_a_part_for_each_item_of_a_list_and_for_each_text_of_the_input(ana_api):
     """Before, a list in a form was refused whatever stood in it, as schemathesis found."""
     steps = ["planning", "finish"]
@@ -191,12 +171,6 @@ def test_a_form_has_a_part_for_each_item_of_a_list_and_for_each_text_of_the_inpu
     assert order.latest_run.interrupt_before == steps
     too_deep = {"template": "writing", f"input{'.a' * 300}": "1"}
     problem(ana_api.post(ORDERS, too_deep, format="multipart"), 400, "invalid")
-
-
-def test_a_team_that_is_not_yours_cannot_be_given_an_order(templates, zoe, team, api):
-    response = api(zoe).post(ORDERS, {"template": "writing", "team": "platform"}, format="json")
-    problem(response, 422, "invalid")
-    assert not Thread.objects.exists()
 
 
 def test_nobody_learns_which_teams_there_are(templates, zoe, team, api):
@@ -226,13 +200,10 @@ def test_an_order_shows_the_same_after_reading_it_again(ana_api):
     assert made.json()["input"] == {"k": [1, None, "é"]}
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "x", "", "\x00"])
-def test_a_limit_that_is_none_is_refused(ana_api, limit):
+def test_a_limit_that_is_none_is_refused_and_one_beyond_the_largest_page_gets_that(ana_api):
     """Before, it got the usual page, as if it had not been sent."""
-    problem(ana_api.get(ORDERS, {"limit": limit}), 400, "invalid")
-
-
-def test_a_limit_beyond_the_largest_page_gets_that(ana_api):
+    for limit in ("0", "-1", "x", "", "\x00"):
+        problem(ana_api.get(ORDERS, {"limit": limit}), 400, "invalid")
     assert ana_api.get(ORDERS, {"limit": "999999999999999999999"}).status_code == 200
 
 
@@ -250,18 +221,9 @@ def test_an_order_that_ended_is_not_cancelled(ana_api, make_order):
     assert rows() == before
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/api/v1/nothing", "/api/v1/work-orders/1", "/api/v1/work-orders/wo_" + "z" * 26, "/api/v1/"],
-)
-def test_an_unknown_address_of_the_api_is_a_problem_document(ana_api, path):
-    problem(ana_api.get(path), 404, "not_found")
-
-
-def test_a_method_that_is_not_served_is_named(ana_api):
-    response = ana_api.delete(ORDERS)
-    problem(response, 405, "method_not_allowed")
-    assert response["Allow"] == "GET, POST, HEAD, OPTIONS"
+def test_an_unknown_address_of_the_api_is_a_problem_document(ana_api):
+    for path in ("nothing", "work-orders/1", f"work-orders/wo_{'z' * 26}", ""):
+        problem(ana_api.get(f"/api/v1/{path}"), 404, "not_found")
 
 
 # Whatever is sent.

@@ -85,10 +85,10 @@ def test_another_key_and_another_person_are_other_requests(ana_api, ben, api):
     assert WorkOrder.objects.count() == 3
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "a\tb"])
-def test_a_key_that_is_none_is_refused(ana_api, key):
+def test_a_key_that_is_none_is_refused(ana_api):
     before = rows()
-    problem(send(ana_api, ORDERS, ORDER, key=key), 400, "idempotency_key_invalid")
+    for key in ("", "x" * 256, "a\tb"):
+        problem(send(ana_api, ORDERS, ORDER, key=key), 400, "idempotency_key_invalid")
     assert rows() == before
 
 
@@ -224,7 +224,7 @@ def test_a_method_that_an_address_has_not_is_said_before_any_key_or_person_is_ju
             "PUT", ORDERS, "{}", content_type="application/json", headers=headers
         )
         problem(refused, 405, "method_not_allowed")
-        assert "POST" in refused["Allow"]
+        assert refused["Allow"] == "GET, POST, HEAD, OPTIONS"
 
 
 SECOND_LOOKS = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from django.conf import settings
 
 from runs import limits
@@ -86,9 +85,13 @@ def test_the_page_has_every_limit_with_its_default():
     assert told == {name: (default, variables[name]) for name, default in limits.table().items()}
 
 
-@pytest.mark.parametrize("name", sorted(limits.SETTINGS))
-def test_operators_can_change_those_that_the_page_says(name):
-    assert isinstance(getattr(settings, f"WAYSTATION_{name}"), int)
+def test_operators_can_change_those_that_the_page_says():
+    fixed = [
+        name
+        for name in limits.SETTINGS
+        if not isinstance(getattr(settings, f"WAYSTATION_{name}", None), int)
+    ]
+    assert fixed == []
 
 
 def test_each_limit_has_a_test_that_it_acts():

@@ -48,41 +48,23 @@ def answerer(templates, ana):
 
 def test_a_program_that_asks_cannot_approve_what_it_asked(asker, ana):
     """Whoever could start work by a token could approve it by the same: a runaway agent said yes to
-    itself.
+    itself. (Here, and by a message; every other door is in `matrix/test_scopes`.)
 
     The rules let Ana approve her own work here, so nothing but the scope stands in the way.
     """
     made = post(asker, "work-orders", {"template": "writing"})
     assert made.status_code == 201
     order = drive(WorkOrder.objects.get())
-    pause, run, thread = pause_of(order), order.latest_run, order.thread
+    pause = pause_of(order)
     assert asker.get(f"{ORDERS}/{order.shown_id}/pause-state").json()["id"] == pause.shown_id
-    before = rows()
-    approve, said = {"decision": "approve"}, {"payload": "approve"}
-    for path, body in {
-        f"work-orders/{order.shown_id}/resume": approve,
-        f"pauses/{pause.shown_id}/decisions": approve,
-        "pauses/bulk": {
-            "decision": "approve",
-            "pauses": [{"pause_id": pause.shown_id, "revision": 1}],
-        },
-        f"runs/{run.shown_id}/input": {"content": "APPROVE"},
-        f"threads/{thread.shown_id}/runs": {"input": "APPROVE"},
-        f"workflows/{run.shown_id}/resume": said,
-        f"workflows/{run.shown_id}/resume-and-continue": said,
-        "resume": {"traceId": run.shown_id, "promptId": pause.shown_id, "response": "approve"},
-        f"pauses/{pause.shown_id}/claim": {},
-    }.items():
-        problem(post(asker, path, body), 403, "scope_ask_cannot_answer")
+    other, resume = with_token(ana, "ask"), f"work-orders/{order.shown_id}/resume"
+    before, approve = rows(), {"decision": "approve"}
+    for program in (asker, other):
+        problem(post(program, resume, approve), 403, "scope_ask_cannot_answer")
+    message = post(asker, f"threads/{order.thread.shown_id}/runs", {"input": "APPROVE"})
+    problem(message, 403, "scope_ask_cannot_answer")
     assert rows() == before
-    other = with_token(ana, "ask")
-    problem(
-        post(other, f"work-orders/{order.shown_id}/resume", approve), 403, "scope_ask_cannot_answer"
-    )
-    assert (
-        post(with_token(ana, "answer"), f"work-orders/{order.shown_id}/resume", approve).status_code
-        == 200
-    )
+    assert post(with_token(ana, "answer"), resume, approve).status_code == 200
 
 
 def test_decide_itself_refuses_a_token_that_asks(paused, ana):

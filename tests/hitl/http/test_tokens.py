@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from django.core.cache import cache
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from hitl.models import ApiToken
-from tests.databases.whole import rows
 from tests.doors.rest import ORDERS, problem
 
 pytestmark = pytest.mark.django_db
@@ -26,17 +24,6 @@ def with_token(user, **kwargs):
     return client(f"Bearer {ApiToken.make(user, name='test', **kwargs)[1]}")
 
 
-def test_a_token_acts_as_its_person(paused, ben):
-    orders = with_token(ben).get(ORDERS).json()["results"]
-    assert [order["id"] for order in orders] == [paused.shown_id]
-
-
-def test_a_token_is_kept_as_a_digest_only(ana):
-    token, secret = ApiToken.make(ana, name="test")
-    assert secret not in str(rows())
-    assert ApiToken.digest_of(secret) == token.digest
-
-
 def refused(response, code="token_invalid"):
     problem(response, 401, code)
     assert response["WWW-Authenticate"] == "Bearer"
@@ -48,13 +35,6 @@ def test_an_expired_token_is_refused(ana):
     assert with_token(ana, expires_at=now + dt.timedelta(hours=1)).get(ORDERS).status_code == 200
 
 
-def test_a_revoked_token_is_refused_from_then_on(ana):
-    program = with_token(ana)
-    assert program.get(ORDERS).status_code == 200
-    ApiToken.objects.update(revoked_at=timezone.now())
-    refused(program.get(ORDERS))
-
-
 def test_a_token_of_a_deactivated_person_is_refused(ana):
     program = with_token(ana)
     ana.is_active = False
@@ -62,9 +42,8 @@ def test_a_token_of_a_deactivated_person_is_refused(ana):
     refused(program.get(ORDERS))
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_a_header_that_holds_no_token_is_refused(subtests):
+    for header in [
         "Bearer",
         "Bearer ",
         "Bearer nonsense",
@@ -73,17 +52,15 @@ def test_a_token_of_a_deactivated_person_is_refused(ana):
         "Bearer wst_",
         "Bearer " + "x" * 10_000,
         "BEARER x",
-    ],
-)
-def test_a_header_that_holds_no_token_is_refused(db, header):
-    refused(client(header).get(ORDERS))
+    ]:
+        with subtests.test(ascii(header)[:60]):
+            refused(client(header).get(ORDERS))
 
 
-@pytest.mark.parametrize("header", ["", "Basic YTpi", "Token x", "x"])
-def test_without_a_token_or_a_session_nobody_gets_in(db, header):
-    response = client(header).get(ORDERS)
-    problem(response, 401, "not_authenticated")
-    assert response["WWW-Authenticate"] == "Bearer"
+def test_without_a_token_or_a_session_nobody_gets_in(subtests):
+    for header in ["", "Basic YTpi", "Token x", "x"]:
+        with subtests.test(header):
+            refused(client(header).get(ORDERS), "not_authenticated")
 
 
 def test_a_bad_token_is_refused_even_beside_a_good_session(ana):
@@ -106,13 +83,3 @@ def test_that_a_token_asked_for_a_change_is_noted_once_a_minute_and_reading_neve
     ApiToken.objects.update(last_used_at=first - dt.timedelta(minutes=2))
     program.post(ORDERS, {"template": "nothing"}, format="json")
     assert (ApiToken.objects.get().last_used_at or first) > first - dt.timedelta(minutes=1)
-
-
-def test_too_many_requests_are_told_when_to_come_back(ana, settings):
-    cache.clear()  # it counts the requests of earlier tests
-    settings.WAYSTATION_USER_RATE = 1
-    program = with_token(ana)
-    program.get(ORDERS)
-    response = program.get(ORDERS)
-    problem(response, 429, "throttled")
-    assert int(response["Retry-After"]) > 0

@@ -67,13 +67,12 @@ def test_an_assistant_has_no_team_and_no_prompt_tool(page):
     assert len(texts(made)) == 4 and "team=" not in made
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"name": ""}, {"scope": "write"}, {"team": "others"}, {"days": ""}], ids=str
-)
-def test_what_is_wrong_makes_no_token(page, wrong):
+def test_what_is_wrong_makes_no_token(page, subtests):
     """A team of others is none of yours; nor does the page make a token that does both."""
-    assert page.post("/tokens/connect", {**FORM, **wrong}).status_code == 422
-    assert not ApiToken.objects.exists()
+    for wrong in [{"name": ""}, {"scope": "write"}, {"team": "others"}, {"days": ""}]:
+        with subtests.test(str(wrong)):
+            assert page.post("/tokens/connect", {**FORM, **wrong}).status_code == 422
+            assert not ApiToken.objects.exists()
 
 
 def test_a_server_without_the_door_has_no_such_page(page, settings):

@@ -35,11 +35,11 @@ def test_who_switches_single_keys_off_has_none_in_any_browser_and_others_keep_th
     assert Preference.objects.get().person == ada
 
 
-@pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", ""])
-def test_the_switch_goes_back_to_pages_of_ours_alone_and_takes_no_other_word(place):
+def test_the_switch_goes_back_to_pages_of_ours_alone_and_takes_no_other_word():
     client = browser_of(person("ada"))
-    answer = client.post("/keys", {"single_keys": "perhaps", "next": place})
-    assert (answer.status_code, answer["Location"]) == (302, "/")
+    for place in ("https://elsewhere.example/", "//elsewhere.example/", ""):
+        answer = client.post("/keys", {"single_keys": "perhaps", "next": place})
+        assert (answer.status_code, answer["Location"]) == (302, "/")
     assert not Preference.objects.exists()
     assert client.get("/keys").status_code == 405
 

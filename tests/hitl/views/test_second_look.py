@@ -71,9 +71,12 @@ def test_a_question_of_high_risk_says_so_and_is_approved_in_two_steps(ruled, ana
     assert Decision.objects.get().action == "approve"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "status"),
-    [
+def test_what_would_be_refused_is_refused_before_anybody_is_asked_whether_they_are_sure(
+    ruled, ana, subtests
+):
+    """The page judges by the rules that decide; before, it knew some of them itself."""
+    pause = pause_of(ruled({"risk": "high"}))
+    cases: list[tuple[dict[str, Any], int]] = [
         ({"revision": 7}, 409),
         ({"content_digest": "0" * 64}, 409),
         ({"action": "nonsense"}, 422),
@@ -81,16 +84,12 @@ def test_a_question_of_high_risk_says_so_and_is_approved_in_two_steps(ruled, ana
         ({"feedback": "one \0"}, 400),
         ({"edited_content": "Another plan."}, 422),
         ({"feedback": "x" * 20_001}, 400),
-    ],
-)
-def test_what_would_be_refused_is_refused_before_anybody_is_asked_whether_they_are_sure(
-    ruled, ana, wrong, status
-):
-    """The page judges by the rules that decide; before, it knew some of them itself."""
-    pause = pause_of(ruled({"risk": "high"}))
-    given = post(ana, pause, **({"action": "approve", "wish": "left behind"} | wrong))
-    assert given.status_code == status
-    assert "data-sure" not in given.content.decode()
+    ]
+    for wrong, status in cases:
+        with subtests.test(ascii(wrong)[:60]):
+            given = post(ana, pause, **({"action": "approve", "wish": "left behind"} | wrong))
+            assert given.status_code == status
+            assert "data-sure" not in given.content.decode()
 
 
 def test_to_judge_an_answer_takes_nothing(ruled, ana):
