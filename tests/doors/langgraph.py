@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import pytest
 from langgraph_sdk.client import SyncLangGraphClient
+from langgraph_sdk.errors import APIStatusError
 
 from checkpoints import ids as checkpoint_ids
 from checkpoints.database.people import User
@@ -89,6 +91,27 @@ def sdk_of(user: User, scope: str = "write") -> SyncLangGraphClient:
     return SyncLangGraphClient(
         httpx.Client(transport=_Here(caller), base_url="http://waystation.example")
     )
+
+
+def refused(act: Any, *words: Any, **more: Any) -> tuple[int, str]:
+    """The status and the words that such a client is refused with."""
+    with pytest.raises(APIStatusError) as error:
+        act(*words, **more)
+    return error.value.response.status_code, error.value.response.json()["detail"]
+
+
+def sent(
+    by: User,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    scope: str = "write",
+    key: str | None = None,
+) -> Any:
+    """What a route answers, or the headers of its stream."""
+    done = acted(Caller(user=by, scope=scope), method, path, body, key=key)
+    return done.data if isinstance(done, Reply) else done.headers
 
 
 def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[int, str]:

@@ -65,11 +65,15 @@ def make_repository(folder: Path, files: Mapping[str, str | bytes], branch: str 
     return folder
 
 
-def add_commit(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+def add(folder: Path, files: Mapping[str, str | bytes]) -> None:
     for name, content in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def add_commit(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    add(folder, files)
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "--allow-empty", "-m", "Work")
     return folder

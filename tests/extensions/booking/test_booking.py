@@ -541,8 +541,7 @@ def test_a_worker_that_dies_after_the_append_books_nothing_twice(house, monkeypa
 
 def test_a_fork_books_nothing_twice(house, ana):
     """A fork from before the booking posts the same entries: they are there, so nothing is added.
-
-    With other values it is refused.
+    With other values it is refused: tests/extensions/booking/test_material.py.
     """
     order = house.answer(
         house.book(invoices.unknown_supplier()), {"supplier": "79999", "assign": {"1": "6335/110"}}
@@ -551,26 +550,6 @@ def test_a_fork_books_nothing_twice(house, ana):
     before = order.thread.checkpoints.get(next_step="post")
     runs.fork(before.pk, by=ana, reason="again")
     assert (drive(order).status, house.ledger()) == ("completed", rows)
-    unbooked = {
-        "posted": [],
-        "batches": 0,
-        "net_posted": {},
-        "vat_posted": {},
-        "assigned": {"1": "6815/110"},
-    }
-    decision = {"positions": ["1"], "confidence": "1.00", "by": "rule", "back": "decide"}
-    runs.fork(
-        before.pk,
-        by=ana,
-        reason="otherwise",
-        state={**state_of(order), **unbooked, "decision": decision},
-    )
-    order = drive(order)
-    assert (order.status, order.latest_run.failure_code, house.ledger()) == (
-        "failed",
-        "content_changed",
-        rows,
-    )
 
 
 def test_a_fork_at_a_question_asks_it_again(house, ana):

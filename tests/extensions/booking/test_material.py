@@ -12,17 +12,12 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from tests.conftest import drive
+from tests.extensions.booking.houses import house as house
 from tests.worlds.books import invoices
-from tests.worlds.books.booking import House, state_of
+from tests.worlds.books.booking import state_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 KNOWN = {"supplier": "79999", "assign": {"1": "6335/110"}}
-
-
-@pytest.fixture
-def house(make_order, settings, tmp_path, ana):
-    settings.WAYSTATION_SHARED = tmp_path / "shared"
-    return House(make_order, tmp_path, ana)
 
 
 def behind(order: Any) -> Any:

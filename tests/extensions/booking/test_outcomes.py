@@ -52,13 +52,7 @@ def only_a_charge() -> Invoice:
 
 @pytest.mark.parametrize(
     ("made", "write"),
-    [
-        (minimum, to_cii),
-        (minimum, to_pdf),
-        (minimum, to_ubl),
-        (basic_wl, to_pdf),
-        (only_a_charge, to_ubl),
-    ],
+    [(minimum, to_cii), (minimum, to_ubl), (basic_wl, to_pdf), (only_a_charge, to_ubl)],
 )
 def test_an_invoice_without_lines_is_a_question_with_its_reason(house, page, api, ana, made, write):
     """It was rejected by itself, and shown as completed: Post, done, 5 of 5. Of its supplier terms

@@ -31,6 +31,7 @@ from runs.env import Mailbox
 from runs.models import Pause
 from runs.workflows.wait_for_input import wait_for_input
 from tests.conftest import drive, fresh, pause_of
+from tests.databases.undone import undone
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
 from tests.extensions.mail_replies.imap_server import PASSWORD, Box, serving
@@ -183,16 +184,16 @@ def test_revise_or_free_text_is_feedback(easy, text):
     assert "wrote:" not in decision.feedback and ">" not in decision.feedback
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["ok", "Yes!", "approve, but change the date", "approve: not quite", "no", "cancel", "",
-     "Thanks, looks good to me overall", "👍", "revise"],
-)  # fmt: skip
-def test_what_is_unclear_changes_nothing_and_gets_a_calm_answer(easy, text):
-    assert outcome(reply(text)) == "unclear"
-    assert pause_of(easy).status == "open" and not Decision.objects.exists()
-    said = told()
-    assert "Nothing was decided" in said and "/l/" in said
+def test_what_is_unclear_changes_nothing_and_gets_a_calm_answer(easy, subtests):
+    for text in (
+        "ok", "Yes!", "approve, but change the date", "approve: not quite", "no", "cancel", "",
+        "Thanks, looks good to me overall", "👍", "revise",
+    ):  # fmt: skip
+        with subtests.test(text), undone():
+            assert outcome(reply(text)) == "unclear"
+            assert pause_of(easy).status == "open" and not Decision.objects.exists()
+            said = told()
+            assert "Nothing was decided" in said and "/l/" in said
 
 
 def test_a_question_for_a_text_takes_the_text(order_that, ben):
@@ -229,15 +230,15 @@ def test_machines_and_strangers_change_nothing_and_hear_nothing(easy, subtests):
             assert rows() == before
 
 
-@pytest.mark.parametrize(
-    "sender",
-    ["ana@example.org", "Ben <ben@example.org.evil.example>", "zoe@example.org, ben@example.org"],
-)
-def test_the_address_is_of_no_use_to_who_else_has_it(easy, sender):
+def test_the_address_is_of_no_use_to_who_else_has_it(easy, subtests):
     """F19: in CC, forwarded, or quoted in a list; told to the recipient, not to the sender."""
-    assert outcome(reply("approve", sender=sender)) == "wrong_sender"
-    assert not Decision.objects.exists()
-    assert "another address" in told()
+    for sender in (
+        "ana@example.org", "Ben <ben@example.org.evil.example>", "zoe@example.org, ben@example.org"
+    ):  # fmt: skip
+        with subtests.test(sender), undone():
+            assert outcome(reply("approve", sender=sender)) == "wrong_sender"
+            assert not Decision.objects.exists()
+            assert "another address" in told()
 
 
 def test_mails_back_end(easy):
@@ -255,33 +256,32 @@ def test_mails_back_end(easy):
         Link.objects.filter(purpose="reply").update(mails_back=5)
 
 
-@pytest.mark.parametrize("review", [{}, {"risk": "normal"}, {"risk": "high"}, {"risk": "low"}])
-def test_without_proof_a_reply_answers_what_its_link_may(paused, review):
+def test_without_proof_a_reply_answers_what_its_link_may(paused, subtests):
     """F19: From is easily forged."""
-    Pause.objects.update(review=review)
+    for review in ({}, {"risk": "normal"}, {"risk": "high"}, {"risk": "low"}):
+        with subtests.test(f"{review}"), undone():
+            Pause.objects.update(review=review)
+            relay()
+            assert "Replies answer nothing here" in str(sent_to("ben").body)
+            assert outcome(reply("approve", **PROVEN)) == "login_needed"
+            assert not Decision.objects.exists()
+            assert "/l/" in told()
+
+
+def test_with_proof_questions_of_normal_risk_are_answered(paused, settings, subtests):
+    settings.WAYSTATION_REPLY_AUTHSERV = "mx.example.org"
     relay()
-    assert "Replies answer nothing here" in str(sent_to("ben").body)
-    assert outcome(reply("approve", **PROVEN)) == "login_needed"
-    assert not Decision.objects.exists()
-    assert "/l/" in told()
-
-
-@pytest.mark.parametrize(
-    ("results", "code"),
-    [
+    for results, code in [
         ("mx.example.org; spf=pass; dmarc=pass (p=reject) header.from=example.org", "answered"),
         ("mx.example.org; dmarc=fail header.from=example.org", "not_proven"),
         ("mx.example.org; dmarc=pass header.from=evil.example", "not_proven"),
         ("other.example; dmarc=pass header.from=example.org", "not_proven"),
         ("mx.example.org; none (dmarc=pass header.from=example.org)", "not_proven"),
-        ("", "not_proven"),
-    ],
-)
-def test_with_proof_questions_of_normal_risk_are_answered(paused, settings, results, code):
-    settings.WAYSTATION_REPLY_AUTHSERV = "mx.example.org"
-    relay()
-    assert outcome(reply("approve", Authentication_Results=results or "x")) == code
-    assert Decision.objects.exists() is (code == "answered")
+        ("x", "not_proven"),
+    ]:
+        with subtests.test(results), undone():
+            assert outcome(reply("approve", Authentication_Results=results)) == code
+            assert Decision.objects.exists() is (code == "answered")
 
 
 def test_a_question_of_high_risk_is_never_answered_by_mail(paused, settings, ben):

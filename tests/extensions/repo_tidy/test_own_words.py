@@ -4,13 +4,15 @@ to that, or says where it does not.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from extensions.repo_tidy import steps
+from extensions.repo_tidy import ruff_settings, steps
 from extensions.repo_tidy.proof import needs
 from extensions.repo_tidy.python_versions import ASSUMED, lowest, oldest, settle, target_of
-from extensions.repo_tidy.tools import Ruff, tracked_entries
-from tests.worlds.repositories import UNTIDY, Desk, add_commit, codes, make_repository
+from extensions.repo_tidy.tools import Ruff
+from tests.worlds.repositories import UNTIDY, Desk, add, add_commit, codes, make_repository
 
 PYPROJECT = """
 [project]
@@ -47,10 +49,16 @@ SHOP: dict[str, str | bytes] = {
 """Laid out as Flask is: a package under src, its Python and its ruff settings in pyproject.toml."""
 
 
-def tidied(tmp_path, files, **order):
-    """A desk after plan, execute and review; the plan's text is `text`, the proof's `patch`."""
+def planned(tmp_path, files, **order):
+    """A desk after plan, whose text is `text`."""
     desk = Desk(tmp_path, make_repository(tmp_path / "origin", files), **order)
     desk.text = desk.take(steps.plan).report.content
+    return desk
+
+
+def tidied(tmp_path, files, **order):
+    """A desk after plan, execute and review; the proof's text is `patch`."""
+    desk = planned(tmp_path, files, **order)
     desk.take(steps.execute)
     desk.patch = desk.take(steps.review).report.content
     return desk
@@ -86,8 +94,9 @@ def test_its_ruff_configuration_is_respected_and_what_is_not_is_said(tmp_path):
     """Before: ruff ran `--isolated`: ignored rules were fixed, excluded files changed, imports
     sorted its own way, unsaid.
     """
-    desk = tidied(tmp_path, SHOP)
+    desk = planned(tmp_path, SHOP)
     assert set(codes(desk)) == {"F401", "I001", "UP004"}
+    desk.take(steps.execute)
     assert desk.read("src/shop/__init__.py").decode() == SHOP["src/shop/__init__.py"], (
         "per-file-ignores"
     )
@@ -108,38 +117,44 @@ def test_its_ruff_configuration_is_respected_and_what_is_not_is_said(tmp_path):
 
 
 def test_an_order_that_names_its_rules_says_that_it_overrides_those_of_the_repository(tmp_path):
-    desk = tidied(tmp_path, SHOP, input={"rules": "F401, UP032"})
+    desk = planned(tmp_path, SHOP, input={"rules": "F401, UP032"})
     assert set(codes(desk)) == {"F401"}
     assert "its selected rules (B, F, I, UP), for the order names others" in desk.text
     assert "Asked for: rules F401, UP032" in desk.text
 
 
 @pytest.mark.parametrize(
-    ("files", "why"),
+    ("written", "why"),
     [
         (
-            {"ruff.toml": "extend = '/etc/passwd'\n[lint]\nignore = ['F401']\n"},
+            "extend = '/etc/passwd'\n[lint]\nignore = ['F401']\n",
             "extends “/etc/passwd”, which is no file of the repository",
         ),
-        ({"ruff.toml": "extend = '../outside.toml'\n"}, "which is no file of the repository"),
-        ({"ruff.toml": "extend = '$HOME/x.toml'\n"}, "which is no file of the repository"),
-        ({"ruff.toml": "extend = 'ruff.toml'\n"}, "extends itself"),
-        ({"ruff.toml": "this is no toml"}, "cannot be read as TOML"),
-        (
-            {"ruff.toml": "required-version = '==0.0.1'\n"},
-            "Required version `==0.0.1` does not match",
-        ),
-        ({"ruff.toml": "lint.select = ['NOSUCH1']\n"}, "Unknown rule selector `NOSUCH1`"),
-        ({"deep/.ruff.toml": "extend = '../../../x'\n"}, "which is no file of the repository"),
+        ("required-version = '==0.0.1'\n", "Required version `==0.0.1` does not match"),
+        ("lint.select = ['NOSUCH1']\n", "Unknown rule selector `NOSUCH1`"),
     ],
 )
-def test_a_configuration_that_cannot_be_used_is_not_and_the_plan_says_why(tmp_path, files, why):
+def test_a_configuration_that_cannot_be_used_is_not_and_the_plan_says_why(tmp_path, written, why):
     """It may name any file of the machine, or another ruff than ours."""
-    files = {"a.py": "import os\n", "deep/b.py": "import os\n", **files}
-    desk = Desk(tmp_path, make_repository(tmp_path / "origin", files))
-    text = desk.take(steps.plan).report.content
-    assert "Its ruff configuration is **not used**" in text and why in text
+    files = {"a.py": "import os\n", "deep/b.py": "import os\n", "ruff.toml": written}
+    desk = planned(tmp_path, files)
+    assert "Its ruff configuration is **not used**" in desk.text and why in desk.text
     assert codes(desk) == {"F401": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "why"),
+    [
+        ("ruff.toml", "extend = '../outside.toml'\n", "which is no file of the repository"),
+        ("ruff.toml", "extend = '$HOME/x.toml'\n", "which is no file of the repository"),
+        ("ruff.toml", "extend = 'ruff.toml'\n", "extends itself"),
+        ("ruff.toml", "this is no toml", "cannot be read as TOML"),
+        ("deep/.ruff.toml", "extend = '../../../x'\n", "which is no file of the repository"),
+    ],
+)
+def test_a_configuration_is_read_within_the_repository_alone(tmp_path, name, written, why):
+    add(tmp_path, {name: written})
+    assert why in ruff_settings.read(SimpleNamespace(path=tmp_path), [name], []).refused
 
 
 def test_a_link_for_a_configuration_is_not_followed(tmp_path):
@@ -164,7 +179,7 @@ def test_each_file_has_its_nearest_configuration_and_those_without_one_have_none
         "three/pyproject.toml": "[project]\nname = 'x'\n",
         "three/a.py": "import os\n",
     }
-    desk = tidied(tmp_path, files, input={"rules": "F"})
+    desk = planned(tmp_path, files, input={"rules": "F"})
     assert desk.state["plan"]["rules"][0]["files"] == ["a.py", "one/two/a.py", "three/a.py"]
 
 
@@ -196,8 +211,7 @@ def test_what_needed_newer_names_already_is_said_and_does_not_fail_the_proof(tmp
 )
 def test_a_fix_that_needs_a_newer_python_does_not_hold(tmp_path, monkeypatch, written, found):
     """The proof itself: here a fix writes what 3.9 does not have."""
-    desk = Desk(tmp_path, make_repository(tmp_path / "origin", SHOP))
-    desk.take(steps.plan)
+    desk = planned(tmp_path, SHOP)
     real = Ruff.fix
 
     def fix(ruff, code, files):
@@ -267,15 +281,12 @@ def toml(line, *classified):
             "",
         ),
         ({"setup.py": "setup(python_requires='>=2.7, !=3.0.*')"}, (2, 7), "2.7"),
-        ({"venv/lib/x/pyproject.toml": "[project]\nrequires-python='>=3.7'"}, None, ""),
     ],
 )
 def test_the_oldest_python_is_what_the_packages_say_together(tmp_path, files, version, by):
     """Read, never run; several packages: the lowest."""
-    desk = Desk(tmp_path, make_repository(tmp_path / "origin", {"a.py": "", **files}))
-    with desk.workspace() as workspace:
-        workspace.restore()
-        found = oldest(workspace, tracked_entries(workspace)[0])
+    add(tmp_path, files)
+    found = oldest(SimpleNamespace(path=tmp_path), files)
     assert (found.version if found else None) == version
     assert by in (f"{found.path} {found.words}" if found else "")
 
@@ -295,7 +306,7 @@ def test_a_python_that_ruff_does_not_know_is_kept_from_newer_syntax(tmp_path):
 
 
 def test_a_repository_that_says_nothing_is_told_so(tmp_path):
-    desk = tidied(tmp_path, UNTIDY)
+    desk = planned(tmp_path, UNTIDY)
     assert (
         "Oldest Python: **3.11** (the repository does not say which it supports). That is a guess"
         in desk.text

@@ -26,8 +26,7 @@ from hitl.outbound import endpoints
 from runs.models import Pause
 from runs.workflows.wait_for_input import wait_for_input
 from tests.conftest import drive, fresh, pause_of
-from tests.databases.whole import at_once, rows
-from tests.databases.whole import file_database as file_database
+from tests.databases.whole import rows
 from tests.worlds.mailing import later, relay
 from tests.worlds.mailing import receiver as receiver
 from tests.worlds.scripted_step import order_that as order_that
@@ -239,15 +238,6 @@ def test_a_request_that_comes_again_does_nothing_twice(asked, ben_there, api):
     assert Decision.objects.count() == 1
 
 
-@pytest.mark.both_databases
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("file_database")
-def test_of_presses_at_once_one_is_first(asked, ben_there, ana, api):
-    ChatAccount.objects.create(service="slack", team=TEAM, account="U0ANA", user=ana)
-    at_once(*[lambda: press(api)] * 2, *[lambda: press(api, who="U0ANA")] * 2)
-    assert Decision.objects.count() == 1
-
-
 def test_who_is_not_connected_is_told_how_and_connects_by_a_code(asked, ben, api, page, ana):
     """The code is shown once on one's own page, is good once, and for ten minutes."""
     press(api)
@@ -315,17 +305,13 @@ def test_the_wrong_account_decides_nothing(asked, ben_there, api, who, zoe):
     assert len(api.whispers()) == 1 and "Nothing was decided" in api.whispers()[0]
 
 
-@pytest.mark.parametrize("change", ["risk", "long", "hidden"])
-def test_what_cannot_be_seen_whole_is_answered_on_its_page(api, paused, ben_there, change, request):
-    """High risk never; nor a text that Slack would cut, nor one that may not leave the house."""
+@pytest.mark.parametrize(
+    "change", [{"review": {"risk": "high"}}, {"content": "x" * 3_001}, {"question": "q" * 151}]
+)
+def test_what_cannot_be_seen_whole_is_answered_on_its_page(api, paused, ben_there, change):
+    """High risk never; nor a text that Slack would cut, nor a question that it would."""
     Endpoint.objects.create(channel="slack", target=CHANNEL, name="ops")
-    if change == "risk":
-        Pause.objects.update(review={"risk": "high"})
-    elif change == "long":
-        Pause.objects.update(content="x" * 3_001)
-    else:
-        request.getfixturevalue("settings").WAYSTATION_SLACK_TOKEN = TOKEN
-        Pause.objects.update(question="q" * 151)
+    Pause.objects.update(**change)
     relay()
     assert "answer:" not in json.dumps(api.to("chat.postMessage"))
     press(api)

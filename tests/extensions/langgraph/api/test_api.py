@@ -9,32 +9,22 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
 from extensions.langgraph.api import interrupts, keys
-from extensions.langgraph.api.calls import Reply
 from extensions.langgraph.api.protocol import following
 from hitl.decisions import services
 from hitl.decisions.services import AlreadyAnswered, Answer, NotFound, NotPaused, RevisionMismatch
-from hitl.http.authentication import Caller
 from hitl.live.pump import StreamRefused
 from hitl.models import Decision, IdempotencyKey, Via
 from runs.models import QueuedTurn, Run, WorkOrder
 from tests.conftest import fresh
-from tests.doors import langgraph
+from tests.doors.langgraph import sent
 from tests.runs.engine.children.crews import ASKING, answer, asked, kids, sub, work_off, worked
 from tests.runs.engine.children.crews import crew as crew
 
 pytestmark = pytest.mark.django_db
 TALK = {"assistant_id": "crew", "input": {}}
-
-
-def sent(by: User, method: str, path: str, body: Any = None, *, key: str | None = None) -> Any:
-    """The answer, or the headers of a stream."""
-    caller = Caller(user=by, scope="write")
-    done = langgraph.acted(caller, method, path, body, key=key)
-    return done.data if isinstance(done, Reply) else done.headers
 
 
 @pytest.fixture

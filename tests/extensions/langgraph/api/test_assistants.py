@@ -6,12 +6,11 @@ import uuid
 from typing import Any
 
 import pytest
-from langgraph_sdk.errors import APIStatusError
 
 from hitl.models import LangGraphAssistant, LangGraphAssistantVersion
 from runs import limits
 from runs.models import TemplateAccess
-from tests.doors.langgraph import sdk_of
+from tests.doors.langgraph import refused, sdk_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 ABOUT = {"suite": "mine", "colour": "red"}
@@ -20,12 +19,6 @@ ABOUT = {"suite": "mine", "colour": "red"}
 @pytest.fixture
 def sdk(templates, ana):
     return sdk_of(ana)
-
-
-def refused(act: Any, *args: Any, **given: Any) -> tuple[int, str]:
-    with pytest.raises(APIStatusError) as error:
-        act(*args, **given)
-    return error.value.response.status_code, error.value.response.json()["detail"]
 
 
 def test_one_is_made_found_changed_set_back_and_removed(sdk):

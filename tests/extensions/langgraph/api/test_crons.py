@@ -7,11 +7,10 @@ import uuid
 from typing import Any
 
 import pytest
-from langgraph_sdk.errors import APIStatusError
 
 from runs import limits
 from runs.models import Schedule, WorkOrder
-from tests.doors.langgraph import sdk_of
+from tests.doors.langgraph import refused, sdk_of
 from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
 
@@ -22,12 +21,6 @@ YEARLY = "0 0 1 1 *"
 @pytest.fixture
 def crons(templates, ana):
     return sdk_of(may_schedule(ana)).crons
-
-
-def refused(act: Any, *args: Any, **given: Any) -> tuple[int, str]:
-    with pytest.raises(APIStatusError) as error:
-        act(*args, **given)
-    return error.value.response.status_code, error.value.response.json()["detail"]
 
 
 def test_a_cron_is_made_found_changed_and_removed(crons, team):

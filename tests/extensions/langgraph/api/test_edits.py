@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 from langgraph.pregel.remote import RemoteGraph
-from langgraph_sdk.errors import APIStatusError
 
 from checkpoints import store
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services
-from hitl.http.authentication import Caller
 from hitl.models import Decision, Via
 from hitl.threads import messages
 from runs import definitions
@@ -21,20 +19,13 @@ from runs.models import Pause, Run
 from runs.services import submit
 from runs.threads import edits, turns
 from runs.threads.turns import ThreadBusy, Turn
-from tests.doors import langgraph
-from tests.doors.langgraph import sdk_of
+from tests.doors.langgraph import refused, sdk_of, sent
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.talking_threads import FAIL, RAN, drive, head_of, say, state_of, texts
 from tests.worlds.talking_threads import give as give
 from tests.worlds.talking_threads import thread as thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def refused(act: Any, *args: Any, **given: Any) -> tuple[int, str]:
-    with pytest.raises(APIStatusError) as error:
-        act(*args, **given)
-    return error.value.response.status_code, error.value.response.json()["detail"]
 
 
 @pytest.fixture
@@ -323,7 +314,6 @@ def test_pages_rest_and_copies_have_it_as_any_run(sdk, give, thread, page, api, 
 def test_a_request_with_a_key_edits_once(ana, give, thread):
     give(template="talk", input=say("Hello"))
     path, body = f"/threads/{thread.pk}/state", {"values": {"colour": "blue"}}
-    caller = Caller(user=ana, scope="write")
-    replies = [langgraph.acted(caller, "POST", path, body, key="one") for _ in range(2)]
-    assert replies[0].data == replies[1].data
+    first, again = (sent(ana, "POST", path, body, key="one") for _ in range(2))
+    assert first == again
     assert Run.objects.filter(edits.ONLY).count() == 1

@@ -10,7 +10,6 @@ import pytest
 
 from checkpoints.database.people import User
 from extensions.langgraph.api import interrupts, threads
-from extensions.langgraph.api.calls import Reply
 from extensions.langgraph.api.resuming import replies
 from extensions.langgraph.api.values import values_of
 from hitl.decisions.services import (
@@ -20,7 +19,6 @@ from hitl.decisions.services import (
     RevisionMismatch,
     decide,
 )
-from hitl.http.authentication import Caller
 from hitl.live.pump import StreamRefused
 from hitl.models import Decision
 from runs.models import Pause, WorkOrder
@@ -28,7 +26,7 @@ from runs.workflows.base import Ask, Done, Report
 from runs.workflows.tool_calls import Call, approved
 from runs.workflows.wait_for_input import ask_about_calls
 from tests.conftest import drive, fresh, pause_of
-from tests.doors import langgraph
+from tests.doors.langgraph import sent
 from tests.runs.engine.children.crews import work_off
 from tests.worlds.scripted_step import order_that as order_that
 
@@ -46,12 +44,9 @@ PLACE: dict[str, Any] = {
 MADE: list[Any] = []
 
 
-def resume(order: WorkOrder, by: User, value: Any, **more: Any) -> Reply:
+def resume(order: WorkOrder, by: User, value: Any, **more: Any) -> None:
     body = {"assistant_id": "anything", "command": {"resume": value}, **more}
-    path = f"/threads/{order.thread_id}/runs"
-    done = langgraph.acted(Caller(user=by, scope="write"), "POST", path, body)
-    assert isinstance(done, Reply)
-    return done
+    sent(by, "POST", f"/threads/{order.thread_id}/runs", body)
 
 
 @pytest.fixture
@@ -210,19 +205,14 @@ def test_an_answer_to_an_interrupt_that_there_is_not_is_refused(question, ana):
 def test_a_message_behind_a_cancelled_run_begins_a_run_and_answers_nothing(order_that, ana):
     """Tried after langgraphjs#2751: it was taken for an answer, and lost."""
     order_that(lambda state, context: Done(update={"heard": state["input"]}))
-    caller = Caller(user=ana, scope="write")
-    made = langgraph.acted(caller, "POST", "/threads", {})
-    assert isinstance(made, Reply)
-    path = f"/threads/{made.data['thread_id']}"
+    path = f"/threads/{sent(ana, 'POST', '/threads', {})['thread_id']}"
     for words in ("one", "two"):
         body = {"assistant_id": "anything", "input": {"input": words}}
-        begun = langgraph.acted(caller, "POST", f"{path}/runs", body)
-        assert isinstance(begun, Reply)
+        run = sent(ana, "POST", f"{path}/runs", body)["run_id"]
         if words == "one":
-            langgraph.acted(caller, "POST", f"{path}/runs/{begun.data['run_id']}/cancel", {})
+            sent(ana, "POST", f"{path}/runs/{run}/cancel", {})
     work_off()
-    state = langgraph.acted(caller, "GET", f"{path}/state")
-    assert isinstance(state, Reply) and state.data["values"]["heard"] == "two"
+    assert sent(ana, "GET", f"{path}/state")["values"]["heard"] == "two"
 
 
 @pytest.mark.parametrize("required", [{}, CITY])
@@ -335,18 +325,15 @@ def test_an_answer_to_a_state_that_is_past_is_refused(question, ana):
 def test_a_message_follows_the_checkpoint_that_a_page_shows(order_that, ana):
     """Agent Chat UI names the newest with each message: no run of the past begins."""
     order_that(lambda state, context: Done(update={"heard": state["input"]}))
-    caller = Caller(user=ana, scope="write")
-    made = langgraph.acted(caller, "POST", "/threads", {})
-    assert isinstance(made, Reply)
-    path = f"/threads/{made.data['thread_id']}"
+    path = f"/threads/{sent(ana, 'POST', '/threads', {})['thread_id']}"
     place: dict[str, Any] = {}
     for words in ("one", "two"):
         body = {"assistant_id": "anything", "input": {"input": words}, "checkpoint": place}
-        langgraph.acted(caller, "POST", f"{path}/runs", body)
+        sent(ana, "POST", f"{path}/runs", body)
         work_off()
-        state = langgraph.acted(caller, "GET", f"{path}/state")
-        assert isinstance(state, Reply) and state.data["values"]["heard"] == words
-        place = state.data["checkpoint"]
+        state = sent(ana, "GET", f"{path}/state")
+        assert state["values"]["heard"] == words
+        place = state["checkpoint"]
 
 
 def test_a_rejection_with_words_asks_for_another_plan_and_without_any_it_cancels(paused, ana):

@@ -5,16 +5,15 @@ had it, as the hook of LangGraph's package finds it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from checkpoints.models import Thread
-from extensions.langgraph.api.calls import Reply
-from hitl.http.authentication import Caller
 from runs.models import Run
 from tests.databases.whole import file_database as file_database
-from tests.doors import langgraph
+from tests.doors.langgraph import sent
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 
@@ -27,14 +26,7 @@ WORDS = "calculate 6 * 7"
 
 @pytest.fixture
 def asks(ana):
-    caller = Caller(user=ana, scope="write")
-
-    def make(method: str, path: str, body: Any = None) -> Any:
-        done = langgraph.acted(caller, method, path, body)
-        assert isinstance(done, Reply)
-        return done.data
-
-    return make
+    return partial(sent, ana)
 
 
 def begun(asks, thread: Thread, body: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.database.people import User
-from extensions.langgraph.api.calls import Reply, Streamed
+from extensions.langgraph.api.calls import Streamed
 from hitl.decisions.errors import NotFound
 from hitl.http.authentication import Caller
 from hitl.live.pump import StreamRefused
@@ -19,7 +18,7 @@ from hitl.models import Decision, Via
 from runs.models import Run
 from runs.security import scopes
 from tests.conftest import pause_of
-from tests.doors import langgraph
+from tests.doors.langgraph import acted, sent
 from tests.worlds.ruled_order import ruled as ruled
 
 pytestmark = pytest.mark.django_db
@@ -27,16 +26,6 @@ pytestmark = pytest.mark.django_db
 SECRET = "nobody else's business"
 INBOX = {"status": "interrupted", "metadata": {"graph_id": "ruled"}}
 ACCEPT = {"command": {"resume": {"decision": "approve"}}}
-
-
-def acted(by: User, method: str, path: str, body: Any = None, *, scope: str = "write") -> Any:
-    return langgraph.acted(Caller(user=by, scope=scope), method, path, body)
-
-
-def told(by: User, method: str, path: str, body: Any = None, *, scope: str = "write") -> Any:
-    reply = acted(by, method, path, body, scope=scope)
-    assert isinstance(reply, Reply)
-    return reply.data
 
 
 def whole(streamed: Streamed) -> str:
@@ -63,29 +52,30 @@ def places(order: Any) -> tuple[str, str]:
 def test_a_reviewer_by_rule_finds_reads_and_answers_the_question_here(theirs, zoe, scope):
     """S3-24: with this an inbox of LangGraph's is one for reviewers."""
     pause, (thread, runs) = pause_of(theirs), places(theirs)
-    (row,) = told(zoe, "POST", "/threads/search", INBOX, scope=scope)
-    assert told(zoe, "POST", "/threads/count", INBOX, scope=scope) == 1
+    (row,) = sent(zoe, "POST", "/threads/search", INBOX, scope=scope)
+    assert sent(zoe, "POST", "/threads/count", INBOX, scope=scope) == 1
     assert row["thread_id"] == str(theirs.thread_id) and row["status"] == "interrupted"
     (interrupt,) = next(iter(row["interrupts"].values()))
     assert interrupt["id"] == pause.pk.hex
-    assert told(zoe, "GET", thread, scope=scope) == row
-    state = told(zoe, "GET", f"{thread}/state", scope=scope)
+    assert sent(zoe, "GET", thread, scope=scope) == row
+    state = sent(zoe, "GET", f"{thread}/state", scope=scope)
     assert [one["id"] for one in state["interrupts"]] == [pause.pk.hex]
     assert state["values"]["content"] == pause.content
-    run = told(zoe, "POST", runs, ACCEPT, scope=scope)
+    run = sent(zoe, "POST", runs, ACCEPT, scope=scope)
     decision = Decision.objects.get()
     assert (run["run_id"], decision.action, decision.via) == (
         str(decision.pk), "approve", Via.LANGGRAPH,
     )  # fmt: skip
-    assert told(zoe, "POST", "/threads/search", INBOX, scope=scope) == []
-    assert told(zoe, "GET", f"{thread}/state", scope=scope)["interrupts"] == []
+    assert sent(zoe, "POST", "/threads/search", INBOX, scope=scope) == []
+    assert sent(zoe, "GET", f"{thread}/state", scope=scope)["interrupts"] == []
 
 
 @pytest.mark.parametrize(("tail", "kind"), [("stream", "text"), ("wait", "json")])
 def test_what_follows_from_an_answer_is_told_to_those_alone_who_take_part(theirs, zoe, tail, kind):
     """S0-54: the run goes on with the whole state, which is none of the reviewer's."""
     _, runs = places(theirs)
-    streamed = acted(zoe, "POST", f"{runs}/{tail}", ACCEPT)
+    streamed = acted(Caller(user=zoe, scope="write"), "POST", f"{runs}/{tail}", ACCEPT)
+    assert isinstance(streamed, Streamed)
     said = whole(streamed)
     assert Decision.objects.get().decided_by == zoe and streamed.may_stay()
     if kind == "json":
@@ -99,7 +89,7 @@ def test_what_follows_from_an_answer_is_told_to_those_alone_who_take_part(theirs
 def test_nothing_else_of_the_thread_is_theirs(theirs, zoe):
     """S0-54: by the question's own words alone; history, runs, copies and new work are 404."""
     thread, runs = places(theirs)
-    seen = [told(zoe, "POST", "/threads/search", INBOX), told(zoe, "GET", f"{thread}/state")]
+    seen = [sent(zoe, "POST", "/threads/search", INBOX), sent(zoe, "GET", f"{thread}/state")]
     assert SECRET not in json.dumps(seen)
     wire_run = str(Run.objects.get().pk)
     for method, path, body in [
@@ -118,7 +108,7 @@ def test_nothing_else_of_the_thread_is_theirs(theirs, zoe):
         ("POST", f"{thread}/state", {"as_node": "__end__"}),
     ]:
         with pytest.raises(NotFound):
-            acted(zoe, method, path, body)
+            sent(zoe, method, path, body)
     assert not Decision.objects.exists()
 
 
@@ -127,29 +117,30 @@ def test_who_is_not_asked_finds_nothing_and_a_token_that_asks_finds_its_own(
 ):
     eve = django_user_model.objects.create_user("eve")
     thread, runs = places(theirs)
-    assert told(eve, "POST", "/threads/search", INBOX) == []
+    assert sent(eve, "POST", "/threads/search", INBOX) == []
     for by, scope in ((eve, "write"), (eve, "answer"), (zoe, "ask")):
         for path in (thread, f"{thread}/state"):
             with pytest.raises(NotFound):
-                acted(by, "GET", path, scope=scope)
-    assert told(zoe, "POST", "/threads/search", INBOX, scope="ask") == []
+                sent(by, "GET", path, scope=scope)
+    assert sent(zoe, "POST", "/threads/search", INBOX, scope="ask") == []
     with pytest.raises((NotFound, scopes.ScopeMissing)):
-        acted(eve, "POST", runs, ACCEPT)
+        sent(eve, "POST", runs, ACCEPT)
 
 
 def test_a_token_that_only_answers_sees_no_state_of_its_own_threads(ruled, ana):
     """S0-54: what it is asked, as reviewers do; and begins nothing."""
     order = ruled({})
     thread, runs = places(order)
-    whole_state = told(ana, "GET", f"{thread}/state")
-    asked = told(ana, "GET", f"{thread}/state", scope="answer")
+    whole_state = sent(ana, "GET", f"{thread}/state")
+    asked = sent(ana, "GET", f"{thread}/state", scope="answer")
     assert set(asked["values"]) == {"question", "content", "facts"} != set(whole_state["values"])
-    assert [row["thread_id"] for row in told(ana, "POST", "/threads/search", {}, scope="answer")]
+    assert [row["thread_id"] for row in sent(ana, "POST", "/threads/search", {}, scope="answer")]
     for method, path, body in [
         ("POST", f"{runs}/stream", {"assistant_id": "ruled", "input": {}}),
         ("GET", f"{thread}/history", None),
     ]:
         with pytest.raises((scopes.ScopeMissing, StreamRefused)):
-            acted(ana, method, path, body, scope="answer")
-    said = whole(acted(ana, "POST", f"{runs}/wait", ACCEPT, scope="answer"))
-    assert json.loads(said) == {} and Decision.objects.get().decided_by == ana
+            sent(ana, method, path, body, scope="answer")
+    streamed = acted(Caller(user=ana, scope="answer"), "POST", f"{runs}/wait", ACCEPT)
+    assert isinstance(streamed, Streamed)
+    assert json.loads(whole(streamed)) == {} and Decision.objects.get().decided_by == ana

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph_sdk.errors import APIStatusError
 
 from checkpoints.security import key_rotation
 from extensions.langgraph.storing import entries, namespaces
@@ -16,7 +15,7 @@ from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphItem
 from runs import limits
 from tests.databases.encryption_keys import NEW, OLD, dump, keys
-from tests.doors.langgraph import sdk_of
+from tests.doors.langgraph import refused, sdk_of
 
 pytestmark = pytest.mark.django_db
 
@@ -28,12 +27,6 @@ def store(ana):
 
 def found(store: Any, prefix: list[str], **wishes: Any) -> list[str]:
     return [item["key"] for item in store.search_items(prefix, **wishes)["items"]]
-
-
-def refused(act: Any, *words: Any, **more: Any) -> tuple[int, str]:
-    with pytest.raises(APIStatusError) as error:
-        act(*words, **more)
-    return error.value.response.status_code, error.value.response.json()["detail"]
 
 
 @pytest.mark.both_databases

@@ -13,11 +13,10 @@ import pytest
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs import definitions
 from tests.conftest import drive, pause_of, state_at_head
-from tests.databases.whole import file_database
+from tests.databases.whole import file_database as file_database
+from tests.extensions.langgraph.graphs.ordered import template
 
-__all__ = ["file_database"]
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "langgraph.md"
 
@@ -37,15 +36,7 @@ def test_the_example_sends_the_mail_that_a_person_edited(
     setting = re.search(r"^WAYSTATION_GRAPHS=(.*)$", PAGE.read_text(), re.MULTILINE)
     assert setting
     settings.WAYSTATION_GRAPHS = json.loads(setting[1])
-    definitions.edit_step_template(
-        "mail", title="Mail", function="langgraph", config=json.loads(block("json"))
-    )
-    definitions.edit_template(
-        "mail",
-        title="Mail",
-        steps=[{"step_type": "work", "step_template_slug": "mail"}],
-        needs_repository=False,
-    )
+    template(**json.loads(block("json")), slug="mail")
     order = drive(make_order("mail", input={"topic": "tea"}))
     (call,) = pause_of(order).calls
     assert (call["tool"], call["arguments"]) == ("send_mail", {"text": "All about tea"})

@@ -12,33 +12,14 @@ from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphItem, Via
-from runs import definitions
 from runs.definitions import pictures
 from tests.conftest import drive, pause_of, state_at_head
-from tests.databases.whole import file_database
 from tests.doors.langgraph import sdk_of
+from tests.extensions.langgraph.graphs import ordered
+from tests.extensions.langgraph.graphs.ordered import file_database as file_database
+from tests.extensions.langgraph.graphs.ordered import graph_order as graph_order
 
-__all__ = ["file_database"]
 pytestmark = pytest.mark.django_db(transaction=True)
-NAMES = ("noting", "searching_by_meaning", "made_by")
-
-
-@pytest.fixture
-def graph_order(file_database, settings, make_order) -> Any:
-    settings.WAYSTATION_GRAPHS = {
-        name: f"tests.extensions.langgraph.graphs.graphs:{name}" for name in NAMES
-    }
-
-    def make(name: str, **template: Any) -> Any:
-        config = {"graph": name, "input": {"topic": "/order/input/topic"}, "output": ["log"]}
-        definitions.edit_step_template("graph", title="Graph", function="langgraph", config=config)
-        steps = [{"step_type": "work", "step_template_slug": "graph"}]
-        definitions.edit_template(
-            "graph", title="Graph", steps=steps, needs_repository=False, **template
-        )
-        return make_order("graph", input={"topic": "tea"})
-
-    return make
 
 
 def approved(order: Any, by: Any) -> Any:
@@ -72,8 +53,9 @@ def test_what_the_store_refuses_the_step_says(graph_order, settings):
         AccountStore(None).get(("seen",), "tea")
 
 
-def test_what_makes_a_graph_is_told_why_and_for_which_run(graph_order, ana):
+def test_what_makes_a_graph_is_told_why_and_for_which_run(graph_order, settings, ana):
     """As LangGraph's own server calls it; before, only a function without arguments was taken."""
+    settings.WAYSTATION_GRAPHS = ordered.named("made_by")
     pictures.look_at_start()  # there nobody's store is asked
     order = drive(graph_order("made_by"))
     assert order.status == "completed", order.latest_run.error
@@ -81,11 +63,14 @@ def test_what_makes_a_graph_is_told_why_and_for_which_run(graph_order, ana):
     assert sdk_of(ana).store.get_item(["made"], "by") is not None
 
 
-def test_a_function_that_gives_such_a_function_is_registered_too(graph_order, ana, monkeypatch):
+def test_a_function_that_gives_such_a_function_is_registered_too(
+    file_database, make_order, monkeypatch
+):
     from tests.extensions.langgraph.graphs import graphs  # imports LangGraph
 
     monkeypatch.setitem(named._REGISTERED, "given", lambda: graphs.made_by)
-    order = drive(graph_order("given"))
+    ordered.template("given")
+    order = drive(make_order("graph", input={"topic": "tea"}))
     assert order.status == "completed", order.latest_run.error
 
 

@@ -8,7 +8,6 @@ import base64
 import copy
 import json
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +28,8 @@ from hitl.threads import export as whole
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database
 from tests.extensions.langgraph.saver import graphs
+from tests.extensions.langgraph.saver.saving import owner as owner
+from tests.extensions.langgraph.saver.saving import saver as saver
 from tests.worlds.histories.documents import alike, signed
 
 __all__ = ["file_database"]
@@ -36,19 +37,8 @@ AT: Any = {"configurable": {"thread_id": "t"}}
 
 
 @pytest.fixture
-def owner(file_database: None) -> User:
-    return User.objects.create_user("ana", password="ana's long password")
-
-
-@pytest.fixture
 def zoe(file_database: None) -> User:
     return User.objects.create_user("zoe", password="zoe's long password")
-
-
-@pytest.fixture
-def saver(owner: User) -> Iterator[DjangoSaver]:
-    with DjangoSaver(owner=owner) as opened:
-        yield opened
 
 
 @pytest.fixture
