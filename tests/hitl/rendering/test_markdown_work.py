@@ -63,10 +63,10 @@ SHAPES: dict[str, Callable[[int], str]] = {
 }  # fmt: skip
 """Texts of about so many characters."""
 SIZE = 800
-LARGE = 50_000
-SECONDS = 3
-"""Of the processor, for what takes about a quarter of one; what takes the square of its length
-takes fifteen.
+LARGE = 100_000
+SECONDS = 5
+"""Of the processor, for what takes about half of one; what takes the square of its length takes a
+minute.
 """
 
 
