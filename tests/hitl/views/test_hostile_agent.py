@@ -54,6 +54,7 @@ def led_astray(templates: None, receiver: Receiver, settings: Any) -> Receiver:
     return receiver
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_page_that_fakes_an_approval_and_scripts_changes_nothing_but_a_text(
     led_astray, make_order, page
 ):
