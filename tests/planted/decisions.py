@@ -34,6 +34,14 @@ FAULTS = [
         "quorum",
     ),
     Fault(
+        "who lost a moment is judged by how the question stood before",
+        SERVICES,
+        "        for _, context in given:\n            context.look_again()\n",
+        "",
+        ("tests/hitl/decisions/test_races.py",),
+        "P1",
+    ),
+    Fault(
         "a token answers the question that it asked",
         SERVICES,
         "        _check_not_asked_by_it(context.pause)\n",

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -110,13 +111,31 @@ class Judged:
     """Of the words that send it back, where its step says so beforehand."""
 
 
+LOSES = 5
+"""How often somebody is quicker by a moment before an answer is not judged anew."""
+
+
 def _take(given: Sequence[tuple[Answer, AnyReviewContext]]) -> list[Decision | Vote]:
+    lost = 0
     while True:  # as often as others vote meanwhile, at most once for each approval
+        judged = [_prove(_judge(answer, context)) for answer, context in given]
         try:
-            return _record([_prove(_judge(answer, context)) for answer, context in given])
+            return _record(judged)
         except voting.VotedMeanwhile:
-            for _, context in given:
-                context.look_again()
+            pass
+        except PauseClosed as moved:
+            # answered, claimed or over by now, as judging it anew will say; or it was for a moment
+            if (lost := lost + 1) == LOSES:
+                raise policy.NotNow("claimed", _moved_again_and_again()) from moved
+        for _, context in given:
+            context.look_again()
+
+
+def _moved_again_and_again() -> str:
+    return gettext(
+        "The question changed at the same moment, several times. Your answer was not recorded; "
+        "look at it again."
+    )
 
 
 def _judge(answer: Answer, context: AnyReviewContext) -> Judged:
@@ -162,29 +181,18 @@ def _prove(judged: Judged) -> Judged:
 
 
 def _record(judged: Sequence[Judged]) -> list[Decision | Vote]:
-    recorded: list[Decision | Vote] = []
+    """Write all of them, or none. Raises PauseClosed and VotedMeanwhile, too, where one of them has
+    to be judged anew.
+    """
     try:
         with transaction.atomic(durable=True):
             if len(judged) > 1:
                 runs.lock_for_answers([each.pause for each in judged])
-            for each in judged:
-                recorded.append(_write(each))
+            return [_write(each) for each in judged]
     except StateTooLarge as error:
         raise AnswerInvalid.of("input", str(error), code=error.code) from error
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid.of("input", str(error)) from error
-    except AlreadyAnswered:
-        raise
-    except PauseClosed as lost:
-        closed = judged[len(recorded)]
-        pause = closed.pause
-        pause.refresh_from_db()
-        check_open(pause)
-        # still open, but claimed at this very moment
-        closed.context.check_claim()
-        pause.refresh_from_db()  # its rules acted between these looks
-        raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
-    return recorded
 
 
 def _check_not_asked_by_it(pause: Pause) -> None:

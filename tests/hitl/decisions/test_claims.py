@@ -13,10 +13,10 @@ from checkpoints.models import Event
 from checkpoints.text import dates
 from hitl.decisions import claims, services
 from hitl.decisions.reviewers import policy
-from hitl.decisions.services import Answer
+from hitl.decisions.services import Answer, pauses
 from hitl.models import Decision, Via
 from runs.models import Pause
-from tests.conftest import pause_of
+from tests.conftest import drive, pause_of
 from tests.databases.whole import rows
 from tests.worlds.histories.whole_story import broken
 from tests.worlds.ruled_order import browser, rest
@@ -134,6 +134,58 @@ def test_pages_and_api_claim_and_release(paused, ana, ben):
     assert rest(ben).post(f"/api/v1/pauses/{pause.shown_id}/claim").json()["claim"]["by"] == "ben"
     assert browser(ben).post(f"/pauses/{pause.shown_id}/release").status_code == 302
     assert pause_of(paused).claimed_by is None
+
+
+@pytest.fixture
+def comes_and_goes(monkeypatch, ben):
+    """Ben claims what is answered so many times, and has released it when that is looked at."""
+
+    def make(times):
+        write, left = pauses._write, iter(range(times))
+
+        def held(judged):
+            if next(left, None) is not None:  # taken back as the answer is
+                until = timezone.now() + dt.timedelta(hours=1)
+                Pause.objects.filter(pk=judged.pause.pk).update(claimed_by=ben, claimed_until=until)
+            return write(judged)
+
+        monkeypatch.setattr(pauses, "_write", held)
+
+    return make
+
+
+@pytest.mark.parametrize("quorum", [1, 2])
+def test_a_claim_that_came_and_went_between_two_looks_costs_no_answer(
+    ruled, ana, ben, comes_and_goes, quorum
+):
+    """P1: whoever answered at that moment was told that the question was closed, "open"."""
+    order = ruled({"quorum": quorum})
+    comes_and_goes(pauses.LOSES - 1)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
+    if quorum == 2:
+        assert not Decision.objects.exists()
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
+    assert Decision.objects.get().action == "approve"
+    assert broken() == {}
+
+
+def test_claims_that_come_and_go_again_and_again_end_in_a_calm_truth(paused, ana, comes_and_goes):
+    """And not in a request that never ends."""
+    comes_and_goes(100)
+    answer = Answer("approve", Via.PAGE)
+    with pytest.raises(policy.NotNow, match="changed at the same moment") as refused:
+        services.decide(pause_of(paused).pk, answer, by=ana)
+    assert refused.value.code == "claimed" and not Decision.objects.exists()
+
+
+def test_of_several_answers_at_once_each_survives_a_claim_that_came_and_went(
+    make_order, ana, comes_and_goes
+):
+    asked = [pause_of(drive(make_order())) for _ in range(2)]
+    comes_and_goes(3)  # the first twice, then the second
+    answer = Answer("approve", Via.PAGE)
+    services.decide_all([(pause.pk, answer) for pause in asked], by=ana)
+    assert {decision.pause_id for decision in Decision.objects.all()} == {p.pk for p in asked}
 
 
 @pytest.mark.both_databases

@@ -499,6 +499,29 @@ async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
     }  # fmt: skip
 
 
+async def test_what_a_hint_and_a_read_bring_both_is_kept_once(log):
+    """P9: a hint may be quicker than the read that was under way."""
+    log.write(4)
+    topic, events = Topic(THREAD, topics.NewestNumbers()), log.events[THREAD]
+    topic._extend(events[:3])
+    topic._extend(events[1:])
+    assert [told.seq for told in await topic.since(0)] == [1, 2, 3, 4]
+    topic._extend(events)
+    assert [told.seq for told in topic.recent] == [1, 2, 3, 4]
+
+
+async def test_memory_has_no_gap_and_what_is_missing_is_read(log):
+    """P9: what lies between what is kept and what comes is told by the log alone."""
+    log.write(9)
+    topic, events = Topic(THREAD, topics.NewestNumbers()), log.events[THREAD]
+    topic._extend(events[4:6])
+    topic._extend(events[6:7])
+    assert [told.seq for told in await topic.since(4)] == [5, 6, 7] and not log.reads
+    topic._extend(events[8:])
+    assert [told.seq for told in await topic.since(6)] == [7, 8, 9]
+    assert [told.seq for told in await topic.since(8)] == [9] and log.reads == 1
+
+
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 

@@ -473,6 +473,20 @@ def test_a_question_never_widens_the_rules_and_names_nobody_who_is_not_there(scr
     assert "Nothing of this step was recorded" in run.error
 
 
+@pytest.mark.parametrize(
+    ("reviewers", "noun", "near"),
+    [({"groups": ["haeds"]}, "group", "heads"), ({"users": ["bne"]}, "person", "ben")],
+)
+def test_a_question_that_names_nobody_known_says_whom_it_may_have_meant(
+    script, reviewers, noun, near
+):
+    script(draft=narrowed(reviewers=reviewers))
+    run = play(flow(pause_after=True), people={"ana": ["heads"], "ben": ["heads"]})
+    assert (run.failure_code, PAID) == ("review_narrowed_wrong", [])
+    [names] = reviewers.values()
+    assert f"no {noun}" in run.error and names[0] in run.error and near in run.error, run.error
+
+
 def test_who_left_the_group_that_the_template_names_answers_no_more(script):
     """Named by the question, and allowed by the template no more."""
     script(draft=narrowed(reviewers={"users": ["ben"]}))
