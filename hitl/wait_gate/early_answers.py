@@ -52,10 +52,12 @@ from runs.workflows.sequence import APPROVE, REVISE
 MOST = 20
 """Answers that are kept for one thread at a time."""
 STALE = dt.timedelta(seconds=30)
-"""After so long, who was giving an answer is taken for dead."""
+"""After so long an answer is given again: who gave it is taken for dead, or it was put off."""
 BATCH = 200
 LOOKED_AT = 200
 """Questions of a run among which an answer finds its own."""
+ENDS_BY_ITSELF = {"claimed", "not_your_turn"}
+"""Refusals of an answer that is taken a while later."""
 
 logger = logging.getLogger(__name__)
 Status = EarlyAnswer.Status
@@ -202,7 +204,7 @@ def due() -> Iterator[models.QuerySet[EarlyAnswer]]:
 
 
 def _forsaken(before: dt.datetime | clock.FromNow) -> models.QuerySet[EarlyAnswer]:
-    """Answers that somebody died with."""
+    """Answers that somebody died with, or that were put off."""
     return EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=before)
 
 
@@ -218,7 +220,7 @@ def sweep(*, now: dt.datetime) -> None:
         with RoundItem(logger, early.shown_id) as row:
             give(early, early.pause)
         if row.error is not None:
-            EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(changed_at=now)
+            _put_off(early)
     waiting = list(
         EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH]
     )
@@ -259,7 +261,8 @@ def _take(early: EarlyAnswer, pause: Pause) -> None:
 def give(early: EarlyAnswer, pause: Pause) -> None:
     """Answer with what was kept.
 
-    What does not fit leaves the question open, with a refined one stored.
+    What does not fit leaves the question open, with a refined one stored. While somebody has
+    claimed the question, or another stage is asked first, the answer waits.
     """
     event, user = _event(early), User.objects.get(pk=early.by_id)
     status, reason = Status.TAKEN, ""
@@ -287,12 +290,20 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
         OwnQuestion,
         Refused,
     ) as refused:
+        if isinstance(refused, Refused) and refused.code in ENDS_BY_ITSELF:
+            _put_off(early)
+            return
         status, reason = Status.REFUSED, str(refused)
     # nothing was decided: the sweep tries again
     except (CheckpointDamaged, StoreUnavailable) as away:
         logger.warning("%s could not be given to %s: %s", early.shown_id, pause.shown_id, away)
         return
     _note(early, pause, status, reason)
+
+
+def _put_off(early: EarlyAnswer) -> None:
+    """A sweep gives it again, behind the others."""
+    EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(changed_at=clock.now())
 
 
 @transaction.atomic(durable=True)

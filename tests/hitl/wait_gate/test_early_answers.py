@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl.decisions import services
+from hitl.decisions import claims, services
 from hitl.decisions.services import Answer
 from hitl.models import Decision, EarlyAnswer, Via
 from hitl.operations.invariants import check
@@ -26,6 +26,7 @@ from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds.histories.whole_story import broken
+from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.steps import HOOKS
 
@@ -201,6 +202,59 @@ def test_one_that_does_not_fit_is_refused_and_the_question_refined(order, ana):
     kept.refresh_from_db()
     assert (kept.status, "needs feedback" in kept.error) == ("refused", True)
     assert pause_of(order).status == "open"
+
+
+def sweeps(kept, *statuses):
+    """What becomes of it at sweeps, each later than who died with it is waited for."""
+    for turn, status in enumerate(statuses, start=1):
+        sweep(timezone.now() + turn * 2 * early_answers.STALE)
+        kept.refresh_from_db()
+        assert kept.status == status, kept.error
+
+
+def test_one_whose_question_is_claimed_is_given_once_that_is_over(order, ana, ben):
+    """P1: it was refused for good, and its sender had been told that it is kept."""
+    kept = send(order.latest_run, ana, **PLAN).kept
+    drive(order)
+    pause = claims.claim(pause_of(order).pk, by=ben)
+    sweeps(kept, "taking", "taking")
+    assert not Decision.objects.exists()
+    claims.release(pause.pk, by=ben)
+    sweeps(kept, "taken")
+    assert (Decision.objects.get().decided_by, broken()) == (ana, {})
+
+
+def test_one_whose_question_is_answered_while_it_waits_hears_so(order, ana, ben):
+    kept = send(order.latest_run, ana, **PLAN).kept
+    drive(order)
+    pause = claims.claim(pause_of(order).pk, by=ben)
+    sweeps(kept, "taking")
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ben)
+    sweeps(kept, "refused")
+    assert "Ben" in kept.error
+
+
+def test_one_of_a_later_stage_is_given_at_its_turn(ruled, ana, ben):
+    first = {"name": "first", "reviewers": {"users": ["ana"]}}
+    last = {"name": "last", "reviewers": {"users": ["ben"]}, "after": ["first"]}
+    order = ruled({"stages": [first, last]})
+    pause = pause_of(order)
+    kept = EarlyAnswer.objects.create(
+        thread=order.thread,
+        node_id=pause.step,
+        event={"payload": "approve", "revision": 1, "content_digest": pause.content_digest},
+        by=ben,
+        via=Via.REST,
+        status="taking",
+        pause=pause,
+        received_at=pause.opened_at - dt.timedelta(seconds=1),
+        expires_at=timezone.now() + dt.timedelta(hours=1),
+        changed_at=timezone.now(),
+    )
+    sweeps(kept, "taking", "taking")
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
+    sweeps(kept, "taken")
+    assert (Decision.objects.get().action, broken()) == ("approve", {})
 
 
 def test_one_whose_sender_may_no_longer_answer_is_refused(order, ben, team):
