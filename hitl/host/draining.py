@@ -19,13 +19,17 @@ from weakref import WeakSet
 
 SECONDS = 7.0
 """Seconds that requests at work may still take; containers are killed after ten."""
-STILL = 0.3
-"""Seconds without a request at work after which no further one is waited for, over connections that
+TURN = 0.05
+"""Seconds between two looks. Patience is counted in looks: between two of them the loop has read
+what is there, also where a busy machine gives it no time for seconds.
+"""
+STILL = 6
+"""Looks without a request at work after which no further one is waited for, over connections that
 were answered before.
 """
-UNHEARD = 2.0
-"""Seconds that a connection may take to say what it asks, if it was taken just before the port
-closed: its client is owed an answer. Browsers hold some open that never ask.
+UNHEARD = 40
+"""Looks while a connection may say what it asks, if it was taken just before the port closed: its
+client is owed an answer. Browsers hold some open that never ask.
 """
 AT_LAST = SECONDS + 2
 """Seconds after which the process ends even if some of its threads have not."""
@@ -66,14 +70,15 @@ class Drain:
         self.stops = True
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        still = loop.time() + STILL
-        unheard = loop.time() + UNHEARD
+        looks = idle = 0
         while (now := loop.time()) < end:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=end - now)
-                still = loop.time() + STILL
-            elif now < still or (now < unheard and self._unheard()):
-                await asyncio.sleep(0.05)
+                idle = 0
+            elif idle < STILL or (looks < UNHEARD and self._unheard()):
+                await asyncio.sleep(TURN)
+                looks += 1
+                idle += 1
             else:
                 break
 

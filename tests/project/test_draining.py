@@ -77,3 +77,28 @@ def test_a_request_that_came_with_the_stop_itself_is_answered():
         return view.answered
 
     assert asyncio.run(story())
+
+
+def test_a_server_that_had_no_time_for_seconds_hears_what_it_has_taken(monkeypatch):
+    """On a busy machine a visitor was cut off: the patience was over before the loop had read."""
+
+    async def story() -> bool:
+        view = Answering()
+        view.may.set()
+        drain = Drain(lambda: not view.began.is_set())
+        loop, looks = asyncio.get_running_loop(), list[float]()
+        clock = loop.time
+        monkeypatch.setattr(loop, "time", lambda: clock() + 3 * len(looks))
+
+        async def starved(seconds: float) -> None:
+            looks.append(seconds)
+            if len(looks) == 2:  # the loop comes to it at last
+                coming.append(asyncio.ensure_future(drain.around(view)({}, None, None)))
+            await asyncio.tasks.sleep(0)
+
+        coming = list[asyncio.Future[Any]]()
+        monkeypatch.setattr("hitl.host.draining.asyncio.sleep", starved)
+        await drain.ends(seconds=60)
+        return view.answered
+
+    assert asyncio.run(story())
