@@ -14,10 +14,18 @@ from checkpoints.models import EventKind, Thread
 from extensions.langgraph.api import interrupts, keys
 from extensions.langgraph.api.protocol import following
 from hitl.decisions import services
-from hitl.decisions.services import AlreadyAnswered, Answer, NotFound, NotPaused, RevisionMismatch
+from hitl.decisions.services import (
+    AlreadyAnswered,
+    Answer,
+    NotFound,
+    NotPaused,
+    RevisionMismatch,
+    pauses,
+)
 from hitl.live.pump import StreamRefused
 from hitl.models import Decision, IdempotencyKey, Via
 from runs.models import QueuedTurn, Run, WorkOrder
+from runs.services import PauseClosed
 from tests.conftest import fresh
 from tests.doors.langgraph import sent
 from tests.runs.engine.children.crews import ASKING, answer, asked, kids, sub, work_off, worked
@@ -108,13 +116,31 @@ def test_a_page_answers_the_only_question_of_a_child_run(crew, ana):
     assert Decision.objects.get().action == "approve"
 
 
-def test_what_was_written_of_a_set_of_answers_is_undone_with_the_one_that_is_too_late(two_ask, ana):
+def test_what_was_written_of_a_set_of_answers_is_undone_with_the_one_that_is_too_late(
+    two_ask, ana, monkeypatch
+):
+    """Somebody answers the second question once the first is written."""
     approve = Answer("approve", Via.REST)
     one, two = asked("one"), asked("two")
-    with pytest.raises(AlreadyAnswered):
-        services.decide_all([(one.pk, approve), (two.pk, approve), (one.pk, approve)], by=ana)
-    assert not Decision.objects.exists()
-    assert {asked("one"), asked("two")} == {one, two}
+    record, write = pauses._record, pauses._write
+
+    def written(judged):
+        if judged.pause == two:
+            raise PauseClosed
+        return write(judged)
+
+    def too_late(judged):
+        monkeypatch.undo()
+        with pytest.raises(PauseClosed) as lost, monkeypatch.context() as late:
+            late.setattr(pauses, "_write", written)
+            record(judged)
+        services.decide(two.pk, Answer("cancel", Via.PAGE), by=ana)
+        raise lost.value
+
+    monkeypatch.setattr(pauses, "_record", too_late)
+    with pytest.raises(AlreadyAnswered, match="cancelled"):
+        services.decide_all([(one.pk, approve), (two.pk, approve)], by=ana)
+    assert (Decision.objects.get().action, asked("one")) == ("cancel", one)
 
 
 def test_a_run_is_begun_once_under_a_key(crew, ana, ben):
