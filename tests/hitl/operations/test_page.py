@@ -72,7 +72,7 @@ def test_what_was_resumed_and_what_expired_is_counted_beside_what_waits(operator
 def test_a_run_that_no_worker_takes_is_named_with_its_queue(operator, make_order):
     order = make_order()
     Run.objects.filter(pk=order.latest_run_id).update(
-        due_at=timezone.now() - dt.timedelta(minutes=5)
+        due_at=timezone.now() - dt.timedelta(minutes=5, seconds=1)
     )
     page = look(operator)
     assert run_of(order).shown_id in page
