@@ -106,7 +106,9 @@ class EarlyAnswer(ids.HasShownId, models.Model):
     class Status(models.TextChoices):
         KEPT = "kept"
         TAKING = "taking"
-        """Bound to the question that opened; being given to it."""
+        """Bound to the question that opened: being given to it, or put off while somebody has
+        claimed it or another stage is asked first.
+        """
         TAKEN = "taken"
         REFUSED = "refused"
         """It did not fit, came too late after all, or who sent it may not answer; `error` says

@@ -111,21 +111,21 @@ class Judged:
     """Of the words that send it back, where its step says so beforehand."""
 
 
-LOSES = 5
-"""How often somebody is quicker by a moment before an answer is not judged anew."""
+TRIES = 5
+"""How often an answer is tried while somebody else is quicker by a moment each time."""
 
 
 def _take(given: Sequence[tuple[Answer, AnyReviewContext]]) -> list[Decision | Vote]:
-    lost = 0
-    while True:  # as often as others vote meanwhile, at most once for each approval
+    tries = 0
+    while True:  # has an end: others may vote meanwhile once for each approval, and TRIES holds
         judged = [_prove(_judge(answer, context)) for answer, context in given]
         try:
             return _record(judged)
         except voting.VotedMeanwhile:
             pass
         except PauseClosed as moved:
-            # answered, claimed or over by now, as judging it anew will say; or it was for a moment
-            if (lost := lost + 1) == LOSES:
+            # judging it anew says why; or finds that it was so for a moment only
+            if (tries := tries + 1) == TRIES:
                 raise policy.NotNow("claimed", _moved_again_and_again()) from moved
         for _, context in given:
             context.look_again()

@@ -160,7 +160,7 @@ def test_a_claim_that_came_and_went_between_two_looks_costs_no_answer(
 ):
     """P1: whoever answered at that moment was told that the question was closed, "open"."""
     order = ruled({"quorum": quorum})
-    comes_and_goes(pauses.LOSES - 1)
+    comes_and_goes(pauses.TRIES - 1)
     services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     if quorum == 2:
         assert not Decision.objects.exists()
