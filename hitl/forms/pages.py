@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,13 +17,11 @@ from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.fields import Fault, faults_of
 from hitl.forms.json_schema import SchemaForm
-from hitl.forms.kinds import LONG, names_of
 from hitl.forms.priorities import PriorityField
-from hitl.forms.texts import NumberField, WholeField
 from hitl.rendering.own_words import in_words, own
 from runs.definitions import readiness, rights
 from runs.models import Template
-from runs.workflows import attachments, refusals, schemas
+from runs.workflows import attachments, schemas
 
 PREFIX = "input."
 
@@ -192,36 +189,24 @@ class WorkOrderForm(forms.Form):
             self.fields["title"].help_text = gettext(
                 "Left empty, it is named after the template and the file."
             )
-        required = set(self.schema.get("required", []))
         parts = schemas.declared(self.schema)
-        deep = {name: part for name, part in parts.items() if not is_flat(part)}
-        if not self.uploads:
-            deep = {name: part for name, part in deep.items() if name not in self.takes_files}
-        typed: Any = self.data if self.is_bound else None
+        asked = {
+            name: part
+            for name, part in parts.items()
+            if self.uploads or name not in self.takes_files
+        }
+        needed = set(self.schema.get("required", [])).difference(self.takes_files)
         shape = {
             "type": "object",
-            "properties": deep,
-            "required": [
-                name for name in deep if name in required and name not in self.takes_files
-            ],
-            schemas.ORDER: list(deep),
+            "properties": asked,
+            "required": [name for name in asked if name in needed],
+            schemas.ORDER: list(asked),
         }
-        self.deep_shape = schemas.check(attachments.as_kept(shape, attachments.ANY))
-        self.deep = SchemaForm(self.deep_shape, typed, self.begun)
-        """The parts of the input that one field of Django's cannot hold."""
-        for name, part in parts.items():
-            if name in self.takes_files:
-                self._take_path(name, part)
-            elif name not in deep:
-                self._take_flat(name, part, required=name in required)
-
-    def _take_flat(self, name: str, part: dict[str, Any], *, required: bool) -> None:
-        """A part of the input as one field of Django's."""
-        made = self.fields[PREFIX + name] = field_of(name, part, required=required)
-        if name in self.begun:
-            value = self.begun[name]
-            words = isinstance(value, list) and not isinstance(made, forms.MultipleChoiceField)
-            made.initial = ", ".join(map(str, value)) if words else value
+        self.input_shape = schemas.check(attachments.as_kept(shape, attachments.ANY))
+        typed: Any = self.data if self.is_bound else None
+        self.input = SchemaForm(self.input_shape, typed, self.begun)
+        for name in self.takes_files:
+            self._take_path(name, parts[name])
 
     def _take_path(self, name: str, part: Mapping[str, Any]) -> None:
         """A file by its path on the server, where it may be named so."""
@@ -239,9 +224,9 @@ class WorkOrderForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
-        self.check_deep()
+        self.check_input()
         for name in self.takes_files:
-            sent, path = name in self.deep.payload, values.get(PREFIX + name + ".path")
+            sent, path = name in self.input.payload, values.get(PREFIX + name + ".path")
             needed = name in self.schema.get("required", [])
             if sent and path:
                 words = gettext("Send the file or name its path, not both.")
@@ -249,29 +234,29 @@ class WorkOrderForm(forms.Form):
                 words = gettext("Choose a file.")
             else:
                 continue
-            if not any(field.path == name and field.errors for field in self.deep.fields):
-                self.deep.add_errors({name: [words]})
+            if not any(field.path == name and field.errors for field in self.input.fields):
+                self.input.add_errors({name: [words]})
         return values
 
-    def check_deep(self) -> None:
+    def check_input(self) -> None:
         """Show all that is wrong at once; the service says it again, and the rest."""
-        found = schemas.validate_resume_payload(self.deep_shape, self.deep.payload)
-        self.deep.add_errors(found)
+        found = schemas.validate_resume_payload(self.input_shape, self.input.payload)
+        self.input.add_errors(found)
 
     @property
     def shown(self) -> Iterator[tuple[bool, Any]]:
-        """The fields in their order, each with whether it is one of `deep`."""
+        """The fields in their order, each with whether it is one of `input`."""
         first = [name for name in self.fields if not name.startswith(PREFIX)]
         yield from ((False, self[name]) for name in first)
-        deep = {field.path: field for field in self.deep.fields}
+        asked = {field.path: field for field in self.input.fields}
         for name in schemas.declared(self.schema):
-            if name in deep:
-                yield True, deep[name]
-            names = (PREFIX + name, PREFIX + name + ".path")
-            yield from ((False, self[member]) for member in names if member in self.fields)
+            if name in asked:
+                yield True, asked[name]
+            if (path := PREFIX + name + ".path") in self.fields:
+                yield False, self[path]
 
     def is_multipart(self) -> bool:
-        return self.uploads and self.deep.is_multipart
+        return self.uploads and self.input.is_multipart
 
     def show_as_typed(self) -> None:
         """Refuse nothing yet: somebody only wants another row."""
@@ -280,16 +265,16 @@ class WorkOrderForm(forms.Form):
     @property
     def refused(self) -> bool:
         """Whether something is wrong, wherever it is shown."""
-        return bool(self.errors or self.deep.problems_told)
+        return bool(self.errors or self.input.problems_told)
 
     @property
     def problems_told(self) -> list[Fault]:
         """What is wrong, in the order of the fields."""
         told: list[Fault] = []
-        for deep, field in self.shown:
-            if deep:
+        for of_input, field in self.shown:
+            if of_input:
                 ids = {entry.id for entry in field.each()}
-                told += [fault for fault in self.deep.problems_told if fault.id in ids]
+                told += [fault for fault in self.input.problems_told if fault.id in ids]
             else:
                 told += faults_of([field])
         return told
@@ -297,115 +282,22 @@ class WorkOrderForm(forms.Form):
     def input_values(self) -> dict[str, Any]:
         """The input as the schema's types; what was left empty is left out."""
         properties = self.schema.get("properties", {})
-        values: dict[str, Any] = dict(self.deep.payload)
+        values: dict[str, Any] = dict(self.input.payload)
         if self.schema.get("additionalProperties") is not False:
             values |= {name: self.begun[name] for name in self.begun if name not in properties}
-        for name, part in properties.items():
-            shown = {PREFIX + name, PREFIX + name + ".path"} & self.fields.keys()
-            if name in self.begun and shown and shown.isdisjoint(self.changed_data):
+        for name in self.takes_files:
+            path = PREFIX + name + ".path"
+            if name in self.begun and path in self.fields and path not in self.changed_data:
                 values[name] = self.begun[name]
-                continue
-            value = self.cleaned_data.get(PREFIX + name)
-            if name in self.takes_files and (
-                path := self.cleaned_data.get(PREFIX + name + ".path")
-            ):
-                values[name] = {"path": path}
-            if value in (None, "", []):
-                continue
-            values[name] = (
-                _split(value) if part.get("type") == "array" and isinstance(value, str) else value
-            )
+            elif given := self.cleaned_data.get(path):
+                values[name] = {"path": given}
         return values
 
     def add_errors(self, errors: dict[str, list[str]]) -> None:
         """Show a service's errors beside the fields they belong to."""
         for field, texts in errors.items():
-            name = next(
-                (
-                    known
-                    for known in (field, PREFIX + field, PREFIX + field.split(".")[0])
-                    if known in self.fields
-                ),
-                None,
-            )
-            left = texts if name is not None else self.deep.add_errors({field: texts})
+            names = (field, PREFIX + field)  # a file is named by its path
+            name = next((known for known in names if known in self.fields), None)
+            left = texts if name is not None else self.input.add_errors({field: texts})
             for text in left:
                 self.add_error(name, own(text))
-
-
-def is_flat(part: Mapping[str, Any]) -> bool:
-    """Whether `field_of` makes a field that holds what the property asks for."""
-    kinds = part.get("type")
-    if attachments.is_file(part):
-        return False
-    if "enum" in part or "oneOf" in part:
-        return True
-    if isinstance(kinds, list):
-        return "array" in kinds
-    if kinds == "array":
-        items = part.get("items", {})
-        return isinstance(items, Mapping) and items.get("type", "string") == "string"
-    return kinds in {"boolean", "integer", "number"} or (
-        kinds == "string" and part.get("format") not in {"date", "time", "date-time"}
-    )
-
-
-class LinesField(forms.CharField):
-    """A text of several lines, with the line ends of programs: a browser sends others."""
-
-    def to_python(self, value: Any) -> str:
-        text = super().to_python(value) or ""
-        return text.replace("\r\n", "\n")
-
-
-def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
-    """A form field for one property of a JSON Schema."""
-    common: dict[str, Any] = {
-        "label": own(refusals.label_of(name, part)),
-        "help_text": part.get("description", ""),
-        "required": required,
-        "initial": part.get("default"),
-    }
-    least, most = part.get("minimum"), part.get("maximum")
-    match part:
-        case {"type": "boolean"}:
-            return forms.BooleanField(**{**common, "required": part.get("const") is True})
-        case {"oneOf": [{"const": _}, *_] as options}:
-            choices = [
-                (option["const"], option.get("title", option["const"]))
-                for option in options
-                if "const" in option
-            ]
-            return forms.ChoiceField(choices=[("", "—"), *choices], **common)
-        case {"enum": [*values]}:
-            named = zip(values, names_of(part, values), strict=True)
-            choices = [(value, words) for value, words in named if value is not None]
-            return forms.ChoiceField(
-                choices=choices if required else [("", "—"), *choices], **common
-            )
-        case {"type": "integer"}:
-            return WholeField(min_value=least, max_value=most, **common)
-        case {"type": "number"}:
-            return NumberField(min_value=least, max_value=most, **common)
-        case {"type": "array", "items": {"enum": [*values]}}:
-            return forms.MultipleChoiceField(
-                choices=list(zip(values, names_of(part["items"], values), strict=True)),
-                widget=forms.CheckboxSelectMultiple,
-                **common,
-            )
-        case {"type": "array"} | {"type": ["array", *_]} | {"type": ["string", "array"]}:
-            initial = part.get("default")
-            return forms.CharField(
-                **{
-                    **common,
-                    "initial": ", ".join(initial) if isinstance(initial, list) else initial,
-                }
-            )
-    most = part.get("maxLength", 2_000)
-    if "maxLength" in part and most > LONG:
-        return LinesField(max_length=most, widget=forms.Textarea(attrs={"rows": 6}), **common)
-    return forms.CharField(max_length=most, **common)
-
-
-def _split(text: str) -> list[str]:
-    return [word for word in re.split(r"[\s,]+", text) if word]

@@ -126,7 +126,7 @@ class ScheduleForm(WorkOrderForm, TimesForm):
 
     def clean(self) -> dict[str, Any]:
         # a work order's form asks for a file or its path; here there is the path alone
-        self.check_deep()
+        self.check_input()
         return forms.Form.clean(self) or {}
 
     def order(self) -> dict[str, Any]:

@@ -11,12 +11,10 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
@@ -174,28 +172,3 @@ def needed(kind: Kind, label: str) -> str:
         "rows": gettext("Add to “%(label)s”."),
     }
     return words.get(kind, gettext("Enter “%(label)s”.")) % {"label": label}
-
-
-class WholeField(forms.IntegerField):
-    """A whole number of a plain form."""
-
-    def to_python(self, value: Any) -> Any:
-        return _field_value(value, whole, super().to_python)
-
-
-class NumberField(forms.FloatField):
-    """A number of a plain form, as it was typed; whole where it was typed so."""
-
-    def to_python(self, value: Any) -> Any:
-        return _field_value(value, number, super().to_python)
-
-
-def _field_value(value: Any, read: Callable[[str], Any], otherwise: Callable[[Any], Any]) -> Any:
-    if not isinstance(value, str) or not value.strip():
-        return otherwise(value)
-    try:
-        return read(value.strip())
-    except NotAsTyped as error:
-        raise forms.ValidationError(str(error)) from error
-    except ValueError:
-        return otherwise("no number")

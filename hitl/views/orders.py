@@ -107,7 +107,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     made = partial(WorkOrderForm, template=template, user=person(request), initial=begun)
     form = made(posted(request))
     if request.FILES:
-        take_uploads(request, form.deep.root.each(), person(request))
+        take_uploads(request, form.input.root.each(), person(request))
         form = made(request.POST)
     named = template.slug == said  # not the first of the list in place of one that cannot be had
     if "change" in request.POST:  # a row more, or one less

@@ -15,6 +15,7 @@ from checkpoints.database.people import User
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
+from runs import definitions
 from runs.models import Pause, WorkOrder
 from runs.workflows.base import Ask, Go, Report
 from tests.conftest import drive, fresh, pause_of
@@ -100,6 +101,30 @@ def test_an_order_is_made_from_the_form(page, templates, team):
     order = WorkOrder.objects.get()
     assert (response.status_code, response["Location"]) == (302, url(order))
     assert (order.title, order.request, order.thread.team) == ("Letter", "Dear", team)
+
+
+def test_an_order_says_whatever_its_template_asks_for(page, templates, subtests):
+    """Before: a number that is chosen was sent as text, and so was a list that may be left out:
+    such a template could be ordered over the API alone.
+    """
+    texts = {"type": "string"}
+    for asked, typed, meant in [
+        ({"type": "integer", "enum": [1, 2]}, "2", 2),
+        ({"oneOf": [{"const": 1, "title": "One"}, {"const": 2, "title": "Two"}]}, "1", 1),
+        ({"type": "array", "items": {"enum": [1, 2]}}, ["1", "2"], [1, 2]),
+        ({"type": "array", "items": texts}, "a, b\r\n\r\nc", ["a, b", "c"]),
+        ({"type": ["array", "null"], "items": texts}, "a\r\nb", ["a", "b"]),
+        ({"oneOf": [{"type": "object", "properties": {}}, {"type": "integer"}]}, "5", 5),
+    ]:
+        with subtests.test(str(asked)):
+            schema = {"type": "object", "properties": {"a": asked}, "required": ["a"]}
+            steps = definitions.current("writing").steps
+            definitions.edit_template(
+                "asks", steps=steps, title="Asks", input_schema=schema, needs_repository=False
+            )
+            sent = page.post("/work-orders/new", {"template": "asks", "input.a": typed})
+            assert sent.status_code == 302, text(sent)
+            assert WorkOrder.objects.latest("created_at").input == {"a": meant}
 
 
 def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept(
