@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
 from typing import Any
 
@@ -148,7 +149,7 @@ class CallRow:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        edits = [(EDIT, gettext("Approve with changes"))] if self.call["editable"] else []
+        edits = [(EDIT, gettext("Approve with changes"))] if self.parts else []
         answers = [(RESPOND, gettext("Answer in its place"))] if self.answerable else []
         return [(APPROVE, gettext("Approve")), *edits, *answers, (REJECT, gettext("Reject"))]
 
@@ -176,7 +177,8 @@ class CallsForm:
     def _row(self, call: Mapping[str, Any], name: str) -> CallRow:
         row = CallRow(call=call, name=name)
         for number, pointer in enumerate(call["editable"]):
-            row.parts.append(self._part(call["arguments"], pointer, f"{name}.edit.{number}"))
+            if _may_hold(call["arguments"], pointer):
+                row.parts.append(self._part(call["arguments"], pointer, f"{name}.edit.{number}"))
         if self.data is not None:
             row.decision = self.data.get(f"{name}.decision", "")
             row.reason = self.data.get(f"{name}.reason", "")
@@ -302,42 +304,43 @@ def _names(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
+def _inner(value: Any, name: str) -> Any:
+    """What an object or a list has of a name; _NoArgument where there is nothing."""
+    if isinstance(value, Mapping):
+        return value.get(name, _NoArgument)
+    if isinstance(value, list | tuple) and name.isdecimal() and int(name) < len(value):
+        return value[int(name)]
+    return _NoArgument
+
+
 def _at(value: Any, pointer: str) -> Any:
-    """What a JSON pointer names; _Absent where there is nothing."""
-    for name in _names(pointer):
-        if isinstance(value, Mapping) and name in value:
-            value = value[name]
-        elif isinstance(value, list | tuple) and name.isdecimal() and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            return _NoArgument
-    return value
+    """What a JSON pointer names; _NoArgument where there is nothing."""
+    return reduce(_inner, _names(pointer), value)
+
+
+def _may_hold(whole: Any, pointer: str) -> bool:
+    """Whether something can stand at a JSON pointer: in an object under any name, in a list where
+    an entry is.
+    """
+    above = _at(whole, pointer.rpartition("/")[0])
+    return isinstance(above, Mapping) or _at(whole, pointer) is not _NoArgument
 
 
 def _put(whole: Any, pointer: str, value: Any) -> Any:
-    """`whole` with another value at a JSON pointer; as it was where there is no such place."""
+    """`whole` with another value at a JSON pointer where something can stand.
+
+    What is emptied is gone from an object; in a list, whose other entries keep their places, it is
+    null, for the validator to judge.
+    """
     if not pointer:
         return {} if value is _NoArgument else value
-    *above, last = _names(pointer)
-    at = whole
-    for name in above:
-        at = (
-            at[int(name)]
-            if isinstance(at, list) and name.isdecimal() and int(name) < len(at)
-            else at.get(name)
-            if isinstance(at, dict)
-            else None
-        )
-    if isinstance(at, dict):
-        if value is _NoArgument:
-            at.pop(last, None)
-        else:
-            at[last] = value
-    elif (
-        isinstance(at, list)
-        and last.isdecimal()
-        and int(last) < len(at)
-        and value is not _NoArgument
-    ):
-        at[int(last)] = value
+    if not _may_hold(whole, pointer):  # what is above was changed, too
+        return whole
+    above, last = _at(whole, pointer.rpartition("/")[0]), _names(pointer)[-1]
+    if isinstance(above, list):
+        above[int(last)] = None if value is _NoArgument else value
+    elif value is _NoArgument:
+        above.pop(last, None)
+    else:
+        above[last] = value
     return whole
