@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Thread
-from checkpoints.text import dates, invisible
+from checkpoints.text import dates
 from hitl.decisions.deadlines import changes
 from hitl.find import answers, asking
 from hitl.find.asking import Asked, NotUnderstood
@@ -39,8 +39,7 @@ class Shown:
 
 
 def _order(order: WorkOrder) -> str:
-    phase = invisible.plain(order.phase)
-    return f"{order.shown_id}  {order.status:<9}  {phase:<32}  {invisible.plain(order.title)}"
+    return f"{order.shown_id}  {order.status:<9}  {order.phase:<32}  {order.title}"
 
 
 def _thread(thread: Thread) -> str:

@@ -1,12 +1,13 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from checkpoints.store import StoreUnavailable, orphans
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Drop bodies of states, in a store beside the database, that no checkpoint refers to: a "
         "crash or a rollback leaves some."

@@ -1,16 +1,17 @@
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from checkpoints.security import key_rotation
 from checkpoints.state import encryption
 
 SHOWN = 5
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Bring all that is encrypted at rest to the first of WAYSTATION_ENCRYPTION_KEYS, in "
         "small batches. May be stopped and begun again. "

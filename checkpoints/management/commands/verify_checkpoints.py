@@ -3,15 +3,16 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints import ids
 from checkpoints.checks import OURS
 from checkpoints.export.verification import CheckpointCheck
+from checkpoints.management.shown import PlainCommand
 from checkpoints.models import Thread
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Compute the digests of all checkpoints, blobs and chunks again, and name what was "
         "changed. Reads only; exits with 1 on damage."

@@ -1,15 +1,16 @@
 import datetime as dt
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database import clock
+from checkpoints.management.shown import PlainCommand
 from hitl.ledger import anchors
 from hitl.models import Anchor
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Write today's anchors, where the worker has not yet, and print them; --all prints all. "
         "Keep the lines elsewhere."

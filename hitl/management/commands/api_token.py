@@ -3,11 +3,12 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database import clock
 from checkpoints.database.people import active
+from checkpoints.management.shown import PlainCommand
 from hitl.models import ApiToken
 
 MAX_DAYS = 36_500
@@ -15,7 +16,7 @@ DAYS = 90
 """As the page suggests."""
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Make an API token for a user and print it once, as the last word of the output. Only "
         "its digest is kept."

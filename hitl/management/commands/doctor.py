@@ -2,13 +2,14 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from checkpoints.management.shown import PlainCommand
 from hitl.operations import doctor
 from hitl.operations.doctor import Finding, Level
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Say what is set up wrong or will bite, with the mend beside each. Reads only, and reaches "
         "the database, Redis and the mail server; exits with 1 where something is wrong."

@@ -1,15 +1,16 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints import ids
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from checkpoints.models import Thread
 from hitl.decisions.services import NotFound
 from hitl.threads import erasure
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Erase a thread with its child runs, checkpoints, log, questions, work order and "
         "workspace. The ledger keeps digests only."

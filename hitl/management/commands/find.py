@@ -2,14 +2,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database.people import active
+from checkpoints.management.shown import PlainCommand
 from hitl.find import shell
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Search a list as a user sees it, by the words of its page's address: "
         "find --user ana orders status=failed since=7d."

@@ -3,15 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from checkpoints.checks import OURS
 from checkpoints.database.people import NAME
+from checkpoints.management.shown import PlainCommand
 from runs.workflows import refusals
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Make a team, or give rights to one; then say who is in it and what it may."
     requires_system_checks = OURS
 

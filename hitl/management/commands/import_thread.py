@@ -2,18 +2,19 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database.people import User, active
 from checkpoints.export import thread_document
+from checkpoints.management.shown import PlainCommand
 from checkpoints.state.reducers import StateTooLarge
 from hitl.threads import export as whole
 
 LIMIT = 1_000_000_000
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Import a thread from a document of export_thread, under new ids; print its id as the "
         "last word."

@@ -3,16 +3,17 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database import clock
+from checkpoints.management.shown import PlainCommand
 from hitl.operations import invariants
 
 MAX_LATE = 86_400
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Look whether the database keeps the product's promises, and name what breaks them. "
         "Reads only; exits with 1 on a breach."

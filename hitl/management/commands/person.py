@@ -8,16 +8,17 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.core.validators import validate_email
 from django.db import transaction
 
 from checkpoints.checks import OURS
 from checkpoints.database.people import NAME, User, called
+from checkpoints.management.shown import PlainCommand
 from runs.workflows import refusals
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Make somebody who asks for work or reviews it, or change them: teams, mail address, "
         "password. Whoever is new gets a password, printed once, as the last word of the output."

@@ -3,16 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints import ids
 from checkpoints.checks import OURS
 from checkpoints.database.people import active
+from checkpoints.management.shown import PlainCommand
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Send a test message now, to a user's mail or to an endpoint, and say what came of it."
     requires_system_checks = OURS
 

@@ -5,18 +5,19 @@ import uuid
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
+from checkpoints.management.shown import PlainCommand
 from hitl.identity import service_accounts
 from hitl.identity.service_accounts import AccountRefused
 from hitl.models import ApiToken, ServiceAccount
 from hitl.models.people.tokens import SERVICE_SCOPES
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Make and look after accounts without a person. A token's secret is printed once, as the "
         "last word of the output."

@@ -29,12 +29,13 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
 from checkpoints import extension
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
+from checkpoints.management.shown import PlainCommand
 from hitl.management import supervisor
 from hitl.management.supervisor import Served
 from hitl.rendering import places
@@ -60,7 +61,7 @@ LAST_SECONDS = 3.0
 """That are left then for last messages and reports."""
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Run everything: web server, worker and timer, begun again where they fall. Ctrl-C stops "
         "it; start it again and it goes on."

@@ -1,8 +1,9 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.database import older_database
+from checkpoints.management.shown import PlainCommand
 from hitl.operations import starting
 
 PREPARE, STATIC = "prepare", "static"
@@ -10,7 +11,7 @@ NAMES = {"worker": "steps"}
 """What a worker is called among Celery's, where nothing else is said."""
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Wait for the database, migrate it where no other process does, collect static files, and "
         "become a process of the product. `prepare` ends before that, for a job before a deploy; "

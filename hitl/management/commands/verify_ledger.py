@@ -4,14 +4,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from hitl.ledger.verification import BadAnchor, LedgerCheck
 from hitl.models import Ledger
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Walk the chain of every ledger, with its evidence and anchors, and name what was "
         "changed. Reads only; exits with 1 on a breach."

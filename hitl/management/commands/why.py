@@ -3,17 +3,18 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database import clock
-from checkpoints.text import dates, invisible
+from checkpoints.management.shown import PlainCommand
+from checkpoints.text import dates
 from hitl.decisions.errors import NotFound
 from hitl.threads import why
 from runs.threads.reasons import Reason
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Say what a run, a work order, a thread or a question waits for, until when, and what can "
         "be done: why run_…, wo_…, thr_… or pse_…. It only reads."
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         for reason in reasons:
             for line in _lines(reason):
-                self.stdout.write(invisible.plain(line))
+                self.stdout.write(line)
 
 
 def _lines(reason: Reason) -> list[str]:

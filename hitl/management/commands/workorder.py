@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints import ids
 from checkpoints.checks import OURS
 from checkpoints.database.people import User, active
+from checkpoints.management.shown import PlainCommand
 from checkpoints.store import CheckpointDamaged
 from hitl.decisions import services, voting
 from hitl.decisions.reviewers import policy
@@ -61,7 +62,7 @@ def _meant(action: str, order: WorkOrder) -> str:
     return ANSWER if action == APPROVE and data else action
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Make, list, show and answer work orders from the shell, as a user: workorder "
         "create|list|show|approve|revise|cancel."

@@ -3,13 +3,14 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from runs.definitions import compatibility
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Whether this code still does what the runs under way were asked for. Run it before a "
         "deploy; exits with 1 where it does not."

@@ -3,10 +3,11 @@ import sys
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from runs.models import Credential
 from runs.security import credentials
 
@@ -17,7 +18,7 @@ COMMANDS = {
 }
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Keep secrets that steps and tools use by name. A value is read from standard input, "
         "never from the command line, and never shown."

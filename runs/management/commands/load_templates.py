@@ -1,13 +1,14 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import transaction
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from runs.definitions import loading, shipped
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Write the templates that come with Waystation and with your workflows. Safe to repeat."
     requires_system_checks = OURS
 

@@ -1,17 +1,18 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
 from checkpoints.database import clock
+from checkpoints.management.shown import PlainCommand
 from checkpoints.retention.housekeeping import HousekeepingBusy
 from runs import retention
 
 KINDS = ("checkpoints", "events", "memos", "artifacts", "chunks", "blobs")
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Drop what is older or more than the templates and settings keep. The sweep does the "
         "same bit by bit; this does all of it now."

@@ -1,13 +1,14 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from runs.git.samples import FolderInUse, make_sample
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Make a real git repository in DIR to try a work order on. Offline; does nothing if it "
         "is there already."

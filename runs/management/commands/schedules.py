@@ -2,13 +2,13 @@ import json
 import uuid
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import F, OuterRef, Subquery
 
 from checkpoints import ids
 from checkpoints.checks import OURS
 from checkpoints.database.people import User, called
-from checkpoints.text import invisible
+from checkpoints.management.shown import PlainCommand
 from runs.api.schedules import OccurrenceOut, PreviewOut, ScheduleOut
 from runs.models import Occurrence, Schedule
 from runs.schedules import keeping, starting, times
@@ -19,7 +19,7 @@ HISTORY = 10
 """Occurrences that `show` names."""
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Look after all schedules from the shell: list, show, pause, resume, run. Whoever has the "
         "shell may, as operators may in the admin."
@@ -160,8 +160,8 @@ def _line(schedule: Schedule) -> str:
         f"{schedule.shown_id}  {_state(schedule):<7}  {following:<22}  {schedule.cron}  "
         f"{schedule.zone}  {schedule.owner.get_username()}  {schedule.name}"
     )
-    stopped = invisible.plain(schedule.stopped_because)
-    return invisible.plain(words) + (f"\n    stopped: {stopped}" if stopped else "")
+    stopped = schedule.stopped_because
+    return words + (f"\n    stopped: {stopped}" if stopped else "")
 
 
 def _lines(occurrence: Occurrence | None) -> list[str]:
@@ -170,7 +170,7 @@ def _lines(occurrence: Occurrence | None) -> list[str]:
         return []
     several = f" ({occurrence.count} times)" if occurrence.count > 1 else ""
     why = f": {occurrence.why}" if occurrence.why else ""
-    return [invisible.plain(f"{occurrence.local}{several}  {occurrence.status}{why}")]
+    return [f"{occurrence.local}{several}  {occurrence.status}{why}"]
 
 
 def _row(schedule: Schedule, last: Occurrence | None) -> dict[str, Any]:

@@ -3,8 +3,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from checkpoints.management.shown import PlainCommand
 from checkpoints.text import extras
 
 WORKFLOW = '''\
@@ -74,7 +75,7 @@ def test_it_survives_every_crash() -> None:
 '''
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Write a small workflow with its test, which runs at once, to begin from."
     requires_system_checks = ()
 

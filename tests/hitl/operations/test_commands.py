@@ -6,6 +6,7 @@ A refusal is a sentence, never a traceback.
 from __future__ import annotations
 
 from io import StringIO
+from unittest.mock import patch
 
 import pytest
 from django.core.management import call_command
@@ -13,15 +14,18 @@ from django.core.management.base import CommandError
 from rest_framework.test import APIClient
 
 from checkpoints import ids
+from checkpoints.management.shown import PlainCommand
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
+from runs.workflows.base import Ask, Report
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
 from tests.runs.engine.children.crews import ASKING, asked, sub, worked
 from tests.runs.engine.children.crews import crew as crew
 from tests.worlds.repositories import make_repository
+from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.steps import on_code
 
 pytestmark = pytest.mark.django_db
@@ -144,6 +148,22 @@ def test_an_order_is_shown_with_its_question(paused):
     assert "awaiting_plan_approval" in text
     assert "Waiting for Plan Approval (revision 1)" in text
     assert "# Plan 1" in text
+
+
+def test_what_a_step_wrote_steers_no_terminal(order_that):
+    """Before: a control sequence in what is asked could hide a part of it from who approves."""
+    hidden = "Delete \x1b[2K\rnothing \u202etxt"
+    report = Report(summary="Delete", content=hidden)
+    order = order_that(
+        lambda state, context: Ask(question="Now?", answers={"approve": "finish"}, report=report)
+    )
+    drive(order)
+    shown = workorder("show", order.shown_id)
+    assert "Delete ⟦U+001B⟧[2K⟦U+000D⟧nothing ⟦U+202E⟧txt" in shown
+    command, told = PlainCommand(), StringIO()
+    with patch.object(command, "handle", lambda **_: command.stderr.write("No \x1b[2Ksuch file")):
+        call_command(command, stderr=told)
+    assert told.getvalue() == "No ⟦U+001B⟧[2Ksuch file\n"
 
 
 def test_an_order_is_approved_from_the_shell(paused, ben):

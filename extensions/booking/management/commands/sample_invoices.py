@@ -2,13 +2,13 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
 
 from checkpoints.checks import OURS
+from checkpoints.management.shown import PlainCommand
 from extensions.booking.samples import make_samples
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Write sample books and e-invoices to try smart-booking on; prints the invoices' paths. "
         "What is there stays."

@@ -2,10 +2,10 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.checks import OURS
-from checkpoints.text import invisible
+from checkpoints.management.shown import PlainCommand
 from extensions.mcp import client
 from extensions.mcp.client import McpServer
 from runs.agents.tools import ToolFailed
@@ -15,7 +15,7 @@ from runs.workflows.base import StepFailed
 from runs.workflows.tool_calls import RISKS
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Accept tools of an MCP server for agents, as the server describes them now; say what has "
         "changed since. Workers read the file of WAYSTATION_MCP_TOOLS when they start."
@@ -129,5 +129,5 @@ class Command(BaseCommand):
         for server in servers.values():
             self.stdout.write(f"{server.name}  {server.url}")
             for name, tool in server.tools.items():
-                words = invisible.plain(" ".join(tool.description.split()))[:100]
+                words = " ".join(tool.description.split())[:100]
                 self.stdout.write(f"  {server.known_as(name)}  {tool.risk}  {words}")
