@@ -14,6 +14,7 @@ from typing import Any
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 
+from extensions.slack.posting import plain_text
 from hitl.decisions import answers
 from hitl.forms.fields import FormField
 from hitl.forms.json_schema import SchemaForm
@@ -71,7 +72,7 @@ def form_for(pause: Pause, asked: Asked) -> dict[str, Any] | None:
         blocks.append(_input(FEEDBACK, label, _lines(), optional=False))
     return {
         **window(gettext("Answer"), []),
-        "submit": _plain(answers.label_of(pause, asked.action), TITLE),
+        "submit": plain_text(answers.label_of(pause, asked.action), TITLE),
         "callback_id": "answer",
         "private_metadata": str(asked),
         "blocks": [_section(own(pause.question)), *blocks],
@@ -84,7 +85,7 @@ def connecting() -> dict[str, Any]:
     entry = {"type": "plain_text_input", "action_id": ENTRY, "max_length": 100}
     return {
         **window(gettext("Connect"), []),
-        "submit": _plain(gettext("Connect"), TITLE),
+        "submit": plain_text(gettext("Connect"), TITLE),
         "callback_id": "connect",
         "blocks": [_input("code", gettext("Code"), entry, optional=False, hint=hint)],
     }
@@ -94,8 +95,8 @@ def window(title: str, texts: list[str]) -> dict[str, Any]:
     """A window that says something."""
     return {
         "type": "modal",
-        "title": _plain(title, TITLE),
-        "close": _plain(gettext("Close"), TITLE),
+        "title": plain_text(title, TITLE),
+        "close": plain_text(gettext("Close"), TITLE),
         "blocks": [_section(text) for text in texts],
     }
 
@@ -211,19 +212,14 @@ def _lines() -> dict[str, Any]:
 def _input(
     name: str, label: str, element: dict[str, Any], *, optional: bool, hint: str = ""
 ) -> dict[str, Any]:
-    made = {"type": "input", "block_id": name[:255], "label": _plain(label, LABEL),
+    made = {"type": "input", "block_id": name[:255], "label": plain_text(label, LABEL),
             "element": element, "optional": optional}  # fmt: skip
-    return {**made, "hint": _plain(hint, HINT)} if hint else made
+    return {**made, "hint": plain_text(hint, HINT)} if hint else made
 
 
 def _option(label: str, value: str) -> dict[str, Any]:
-    return {"text": _plain(label, CHOICE), "value": value}
+    return {"text": plain_text(label, CHOICE), "value": value}
 
 
 def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": _plain(text, WORDS)}
-
-
-def _plain(text: str, most: int) -> dict[str, Any]:
-    words = text.strip() or "…"
-    return {"type": "plain_text", "text": words if len(words) <= most else words[: most - 1] + "…"}
+    return {"type": "section", "text": plain_text(text, WORDS)}

@@ -118,7 +118,7 @@ def whisper(delivery: Delivery) -> None:
 
 def blocks_of(delivery: Delivery, message: OutboundMessage) -> list[dict[str, Any]]:
     """What a message shows: the question, its content, and buttons while it can be answered."""
-    blocks = [{"type": "header", "text": _text(message.question, HEADER)}]
+    blocks = [{"type": "header", "text": plain_text(message.question, HEADER)}]
     small = [message.about, message.outcome]
     if message.due:
         small.append(gettext("Due %(when)s.") % {"when": dates.told(message.due)})
@@ -132,7 +132,7 @@ def blocks_of(delivery: Delivery, message: OutboundMessage) -> list[dict[str, An
     if links.may_answer_in_chat(pause):
         way["elements"] = [*buttons(pause), *way["elements"]]
     else:
-        way["elements"][0]["text"] = _text(gettext("Look at it and answer"), BUTTON)
+        way["elements"][0]["text"] = plain_text(gettext("Look at it and answer"), BUTTON)
     return [*blocks, way]
 
 
@@ -147,19 +147,25 @@ def buttons(pause: Pause) -> list[dict[str, Any]]:
 
 
 def _button(label: str, action: str, value: str) -> dict[str, Any]:
-    return {"type": "button", "text": _text(label, BUTTON), "action_id": action, "value": value}
+    return {
+        "type": "button",
+        "text": plain_text(label, BUTTON),
+        "action_id": action,
+        "value": value,
+    }
 
 
 def _way(url: str, label: str) -> dict[str, Any]:
-    button = {"type": "button", "text": _text(label, BUTTON), "url": url, "action_id": "look"}
+    button = {"type": "button", "text": plain_text(label, BUTTON), "url": url, "action_id": "look"}
     return {"type": "actions", "elements": [button]}
 
 
 def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": _text(text, SECTION)}
+    return {"type": "section", "text": plain_text(text, SECTION)}
 
 
-def _text(text: str, most: int) -> dict[str, Any]:
+def plain_text(text: str, most: int) -> dict[str, Any]:
+    """Words that Slack reads no markup in, at most so many characters."""
     return {"type": "plain_text", "text": _plain(text, most), "emoji": False}
 
 

@@ -539,3 +539,16 @@ def test_a_form_in_slack_that_nobody_touched_sends_what_was_known(settings):
     assert modals.payload_in({"state": {"values": values}}, pause) == KNOWN
     pause.known = {**KNOWN, "name": "x" * 3_001}
     assert modals.form_for(pause, modals.Asked("p", 1, "answer")) is None
+
+
+def test_a_form_in_slack_names_what_a_screen_does_not_show():
+    """Before: a form's question, labels and choices could be read otherwise than they are."""
+    odd = "Pay \u202etxt\u200b"
+    asked = {
+        "type": "object",
+        "properties": {"a": {"title": odd, "description": odd, "enum": [odd]}},
+    }
+    pause = Pause(required_inputs=asked, answers={"answer": "finish"}, question=odd)
+    view = modals.form_for(pause, modals.Asked("p", 1, "answer"))
+    told = json.dumps(view, ensure_ascii=False)
+    assert told.count("Pay ⟦U+202E⟧txt⟦U+200B⟧") == 4 and "\u202e" not in told
