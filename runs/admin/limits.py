@@ -6,14 +6,13 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db import transaction
 from django.http import HttpRequest
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy
 from unfold.admin import ModelAdmin
 
-from runs.models import Place, Template, WorkLimit
+from runs.models import Place, WorkLimit
 from runs.services import limits as work_limits
-from runs.workflows import refusals
-from runs.workflows.base import pointers, rates
 
 
 class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -21,31 +20,16 @@ class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in th
         model = WorkLimit
         fields = ("template", "name", "pointer", "most", "rate", "priority")
 
-    def clean_template(self) -> str:
-        slug = str(self.cleaned_data["template"])
-        known = set(Template.objects.values_list("slug", flat=True))
-        if slug not in known:
-            raise forms.ValidationError(refusals.unknown("template", slug, known))
-        return slug
-
-    def clean_pointer(self) -> str:
-        pointer = str(self.cleaned_data["pointer"]).strip()
-        if pointer and not pointers.is_pointer(pointer):
-            raise forms.ValidationError(
-                gettext("A JSON pointer, such as /customer or /order/region.")
-            )
-        return pointer
-
-    def clean_rate(self) -> str:
-        rate = str(self.cleaned_data["rate"]).strip()
-        try:
-            if rate:
-                rates.parse(rate)
-        except ValueError as error:
-            raise forms.ValidationError(
-                gettext("How many begin in which time, such as 60/min, 1/s or 500/h.")
-            ) from error
-        return rate
+    def clean(self) -> dict[str, Any]:
+        """As everywhere else that a limit is settled."""
+        values: dict[str, Any] = super().clean() or {}
+        if not self.errors:
+            limit = WorkLimit.objects.filter(pk=self.instance.pk).first() or WorkLimit()
+            try:
+                work_limits.put(limit, values)
+            except work_limits.LimitInvalid as error:
+                self.add_error(error.field, str(error))
+        return values
 
 
 @admin.register(WorkLimit)
@@ -67,12 +51,14 @@ class WorkLimitAdmin(ModelAdmin):
         return Place.objects.waiting().filter(limit=limit).count()
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.off = False
         super().save_model(request, obj, form, change)
         work_limits.look_again(obj)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         work_limits.take_away(obj)
 
+    @transaction.atomic
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         for limit in queryset:
             work_limits.take_away(limit)

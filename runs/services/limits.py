@@ -85,6 +85,24 @@ def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
         if limit.declared is None:
             raise LimitInvalid("as_declared", gettext("The code declares no such limit."))
         values = _told(limit)
+    put(limit, values)
+    try:
+        with transaction.atomic(durable=True):
+            limit.save()
+            keyed.made(f"limit_{limit.pk}")
+            look_again(limit)
+    except IntegrityError as error:  # work_limit_once
+        raise LimitInvalid(
+            "template",
+            gettext("There is a limit of this template, name and pointer. Change that one."),
+        ) from error
+    return limit
+
+
+def put(limit: WorkLimit, values: Mapping[str, Any]) -> None:
+    """Give a limit, which acts from then on, these values of `save`, without keeping it. Raises
+    LimitInvalid.
+    """
     for name, value in values.items():
         new = value.strip() if isinstance(value, str) else value
         if limit.declared is not None and name in WHERE and new != getattr(limit, name):
@@ -101,17 +119,6 @@ def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
         raise LimitInvalid(
             "template", gettext("There are %(most)s limits. Remove one first.") % {"most": MOST}
         )
-    try:
-        with transaction.atomic(durable=True):
-            limit.save()
-            keyed.made(f"limit_{limit.pk}")
-            look_again(limit)
-    except IntegrityError as error:  # work_limit_once
-        raise LimitInvalid(
-            "template",
-            gettext("There is a limit of this template, name and pointer. Change that one."),
-        ) from error
-    return limit
 
 
 def check(limit: WorkLimit) -> None:

@@ -148,3 +148,31 @@ def test_the_page_says_so_and_has_the_way_back(page, editor, declared):
     assert (declared.most, declared.rate, declared.off) == (5, "", False)
     editor.user_permissions.clear()
     assert page.post(one, {"do": "declared"}).status_code == 403
+
+
+def test_the_admin_settles_limits_by_the_same_rules(admin_client, editor, declared):
+    """Before: another template could be given to what the code declares, which then was gone with
+    the next load; a limit that was taken away stayed so; 20 000 places were taken.
+    """
+    one = f"/admin/runs/worklimit/{declared.pk}/change/"
+    kept = {"template": "writing", "name": "", "pointer": "", "most": 5, "rate": "", "priority": 0}
+    for wrong, field in [
+        ({"pointer": "/customer"}, "pointer"),
+        ({"template": "wriitng"}, "template"),
+        ({"most": 20_000}, "most"),
+        ({"rate": "60"}, "rate"),
+    ]:
+        refused = admin_client.post(one, {**kept, **wrong})
+        assert [*refused.context["adminform"].form.errors] == [field]
+    chosen = {"action": "delete_selected", "_selected_action": [declared.pk], "post": "yes"}
+    admin_client.post("/admin/runs/worklimit/", chosen)
+    declared.refresh_from_db()
+    assert declared.off
+    assert admin_client.post(one, {**kept, "most": 3}).status_code == 302
+    declared.refresh_from_db()
+    assert (declared.most, declared.off, declared.template) == (3, False, "writing")
+    made = admin_client.post("/admin/runs/worklimit/add/", {**kept, "name": "crm"})
+    crm = WorkLimit.objects.get(name="crm")
+    assert (made.status_code, crm.most) == (302, 5)
+    admin_client.post(f"/admin/runs/worklimit/{crm.pk}/delete/", {"post": "yes"})
+    assert not WorkLimit.objects.filter(name="crm").exists()
