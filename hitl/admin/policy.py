@@ -12,8 +12,8 @@ from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.base import ReadOnlyAdmin, row, text_column
 from checkpoints.admin.columns import display
-from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
+from hitl.decisions.reviewers import delegations
 from hitl.models import Delegation, Vote
 
 
@@ -59,14 +59,12 @@ class DelegationAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic
         values: dict[str, Any] = super().clean() or {}
         if values.get("from_user") is not None and values.get("from_user") == values.get("to_user"):
             self.add_error("to_user", gettext("Somebody else."))
-        if (
-            values.get("starts_at")
-            and values.get("ends_at")
-            and values["ends_at"] <= max(values["starts_at"], clock.now())
-        ):
-            self.add_error(
-                "ends_at", gettext("The end lies before the beginning, or has passed already.")
-            )
+        if not self.errors:
+            when = {name: values[name] for name in ("starts_at", "ends_at", "reason")}
+            try:
+                delegations.check(**when)
+            except delegations.DelegationRefused as error:
+                self.add_error(error.field, str(error))
         return values
 
 
@@ -112,6 +110,11 @@ class DelegationAdmin(ReadOnlyAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
         return self.fields if obj else ()
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """People alone: an account without a person decides nothing."""
+        people = User.objects.filter(is_active=True, service_account=None).order_by(NAME)
+        return super().formfield_for_foreignkey(db_field, request, queryset=people, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         obj.created_by = cast(User, request.user)

@@ -40,8 +40,11 @@ class ServiceAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # generic 
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
-        if User.objects.filter(**{NAME: values.get("name", "")}).exists():
-            self.add_error("name", _("There is an account of this name."))
+        if not self.errors:
+            try:
+                service_accounts.checked(values["name"], purpose=values["purpose"])
+            except service_accounts.AccountRefused as error:
+                self.add_error(error.field, str(error))
         return values
 
 

@@ -17,8 +17,8 @@ from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from hitl.admin.base import person
+from hitl.identity import service_accounts
 from hitl.models import ApiToken, is_service
-from hitl.models.people.tokens import SERVICE_SCOPES
 
 
 class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -27,13 +27,19 @@ class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
         fields = ("user", "name", "scope", "expires_at")
 
     def clean(self) -> dict[str, Any]:
-        """Explain what the database demands of a token of no person."""
+        """A token that nobody can use is none, and one of a service account is as everywhere."""
         values: dict[str, Any] = super().clean() or {}
-        if is_service(values.get("user")):
-            if values.get("scope") not in SERVICE_SCOPES:
-                self.add_error("scope", _("A service account asks, orders and reads."))
-            if not values.get("expires_at"):
-                self.add_error("expires_at", _("A token of a service account ends."))
+        ends = values.get("expires_at")
+        if is_service(values.get("user")) and not self.errors:
+            try:
+                service_accounts.check_token(**values)
+            except service_accounts.AccountRefused as error:
+                self.add_error(
+                    "expires_at" if error.field == "days" else error.field or None, str(error)
+                )
+        elif ends is not None and ends <= clock.now():
+            words = _("The end lies before the beginning, or has passed already.")
+            self.add_error("expires_at", words)
         return values
 
 

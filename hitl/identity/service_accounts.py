@@ -41,6 +41,14 @@ def make(
     """Make an account without a person; it is nobody's until it has a token. Raises
     AccountRefused.
     """
+    user, purpose = checked(name, purpose=purpose)
+    user.save()
+    user.groups.set(teams)
+    return ServiceAccount.objects.create(user=user, purpose=purpose, made_by=by)
+
+
+def checked(name: str, *, purpose: str) -> tuple[User, str]:
+    """The account's user, not yet saved, and its purpose as it is kept. Raises AccountRefused."""
     purpose = purpose.strip()
     if not purpose or len(purpose) > 200 or purpose != codec.readable(purpose):
         raise AccountRefused("purpose", gettext("Say in up to 200 characters what it is for."))
@@ -52,15 +60,22 @@ def make(
         User._meta.get_field(NAME).clean(name, user)  # type: ignore[union-attr]
     except ValidationError as error:
         raise AccountRefused("name", " ".join(error.messages)) from error
-    user.save()
-    user.groups.set(teams)
-    return ServiceAccount.objects.create(user=user, purpose=purpose, made_by=by)
+    return user, purpose
 
 
 def issue(
     account: ServiceAccount, *, name: str, scope: str, days: int = DAYS, by: User | None = None
 ) -> tuple[ApiToken, str]:
     """Make a token of an account, and its secret, which is shown once. Raises AccountRefused."""
+    if not 1 <= days <= MOST_DAYS:
+        raise AccountRefused("days", gettext("From 1 to %(days)s days.") % {"days": MOST_DAYS})
+    ends = clock.now() + dt.timedelta(days=days)
+    check_token(account.user, name=name, scope=scope, expires_at=ends)
+    return ApiToken.make(account.user, name=name, scope=scope, expires_at=ends, made_by=by)
+
+
+def check_token(user: User, *, name: str, scope: str, expires_at: dt.datetime | None) -> None:
+    """Raise AccountRefused where a service account gets no such token."""
     if scope not in SERVICE_SCOPES:
         raise AccountRefused(
             "scope",
@@ -68,17 +83,15 @@ def issue(
                 "A service account asks, orders and reads: its tokens have the scope read or ask."
             ),
         )
-    if not 1 <= days <= MOST_DAYS:
+    now = clock.now()
+    if expires_at is None or not now < expires_at <= now + dt.timedelta(days=MOST_DAYS):
         raise AccountRefused("days", gettext("From 1 to %(days)s days.") % {"days": MOST_DAYS})
     if not name.strip() or len(name) > 80 or name != codec.readable(name):
         raise AccountRefused("name", gettext("A name has 1 to 80 characters."))
-    now = clock.now()
-    if ApiToken.objects.valid(now=now).filter(user=account.user).count() >= MOST:
+    if ApiToken.objects.valid(now=now).filter(user=user).count() >= MOST:
         raise AccountRefused(
             "", gettext("It has %(most)s tokens that are valid. Revoke one first.") % {"most": MOST}
         )
-    ends = now + dt.timedelta(days=days)
-    return ApiToken.make(account.user, name=name, scope=scope, expires_at=ends, made_by=by)
 
 
 @transaction.atomic

@@ -88,16 +88,7 @@ def delegate(
     now = clock.now()
     if not colleagues(by).filter(pk=to_user.pk).exists():
         raise DelegationRefused("to_user", gettext("Choose somebody of one of your teams."))
-    if ends_at <= max(starts_at, now):
-        raise DelegationRefused(
-            "ends_at", gettext("The end lies before the beginning, or has passed already.")
-        )
-    if ends_at - max(starts_at, now) > LONGEST:
-        raise DelegationRefused("ends_at", gettext("Up to %(days)s days.") % {"days": LONGEST.days})
-    if reason != codec.readable(reason):
-        raise DelegationRefused(
-            "reason", gettext("The reason holds characters that cannot be kept.")
-        )
+    check(starts_at=starts_at, ends_at=ends_at, reason=reason)
     if Delegation.objects.general().filter(from_user=by, ends_at__gt=now).count() >= MOST:
         raise DelegationRefused(
             "to_user",
@@ -111,6 +102,21 @@ def delegate(
         reason=reason.strip()[:200],
         created_by=by,
     )
+
+
+def check(*, starts_at: dt.datetime, ends_at: dt.datetime, reason: str) -> None:
+    """Raise DelegationRefused where nobody may delegate so, whoever to."""
+    now = clock.now()
+    if ends_at <= max(starts_at, now):
+        raise DelegationRefused(
+            "ends_at", gettext("The end lies before the beginning, or has passed already.")
+        )
+    if ends_at - max(starts_at, now) > LONGEST:
+        raise DelegationRefused("ends_at", gettext("Up to %(days)s days.") % {"days": LONGEST.days})
+    if reason != codec.readable(reason):
+        raise DelegationRefused(
+            "reason", gettext("The reason holds characters that cannot be kept.")
+        )
 
 
 @transaction.atomic

@@ -224,6 +224,16 @@ def test_the_command_makes_renews_and_closes_one(team):
         assert rows() == before
 
 
+def at(moment):
+    """As the admin's form asks for a time."""
+    return {"expires_at_0": moment.date().isoformat(), "expires_at_1": f"{moment:%H:%M:%S}"}
+
+
+def wrong_in(response):
+    """What a form of the admin refuses, by its fields."""
+    return response.context["adminform"].form.errors
+
+
 def test_operators_make_look_after_and_see_them(client, team, ana):
     root = User.objects.create_superuser("root")
     client.force_login(root)
@@ -236,13 +246,16 @@ def test_operators_make_look_after_and_see_them(client, team, ana):
     account = ServiceAccount.objects.get()
     assert (account.made_by, list(account.user.groups.all())) == (root, [team])
     token = {"user": account.pk, "name": "pipeline", "scope": "write"}
-    refused = client.post("/admin/hitl/apitoken/add/", token).content.decode()
-    assert "asks, orders and reads" in refused
-    assert "A token of a service account ends" in refused
-    client.post(
-        "/admin/hitl/apitoken/add/",
-        {**token, "scope": "ask", "expires_at_0": "2099-01-01", "expires_at_1": "00:00"},
-    )
+    add, odd = "/admin/hitl/apitoken/add/", {"name": "a b/c", "purpose": "Deploys."}
+    assert [*wrong_in(client.post("/admin/hitl/serviceaccount/add/", odd))] == ["name"]
+    assert wrong_in(client.post(add, token))["scope"][0].startswith("A service account asks")
+    token["scope"] = "ask"
+    now = clock.now()
+    for days, person in [(None, account.pk), (-1, account.pk), (367, account.pk), (-1, ana.pk)]:
+        ends = {} if days is None else at(now + dt.timedelta(days=days))
+        refused = wrong_in(client.post(add, {**token, "user": person, **ends}))
+        assert [*refused] == ["expires_at"], (days, person)
+    client.post(add, {**token, **at(now + dt.timedelta(days=365))})
     assert ApiToken.objects.get().made_by == root
     page = client.get("/tokens/").content.decode()
     assert "deploy-bot" in page

@@ -12,6 +12,7 @@ from checkpoints.models import Event
 from hitl.decisions import services
 from hitl.decisions.reviewers import delegations, policy
 from hitl.decisions.services import Answer
+from hitl.identity import service_accounts
 from hitl.models import Delegation, Via, Vote
 from tests.conftest import drive, pause_of
 from tests.doors.html import fold
@@ -230,10 +231,18 @@ def test_an_operator_delegates_for_anybody_and_nobody_edits(zoe, ben):
         for name, at in (("starts_at", now), ("ends_at", now + 2 * HOUR))
         for part, value in (("0", at.date()), ("1", at.strftime("%H:%M:%S")))
     }
-    answered = page.post(
-        "/admin/hitl/delegation/add/",
-        {"from_user": ben.pk, "to_user": zoe.pk, "reason": "", **times},
-    )
+    add = "/admin/hitl/delegation/add/"
+    whom = {"from_user": ben.pk, "to_user": zoe.pk, "reason": "", **times}
+    bot = service_accounts.make("bot", purpose="Asks.")
+    for wrong, field in (
+        ({"to_user": ben.pk}, "to_user"),
+        ({"to_user": bot.pk}, "to_user"),
+        ({"ends_at_0": now.date().replace(year=now.year + 2)}, "ends_at"),
+        ({"ends_at_0": now.date().replace(year=now.year - 1)}, "ends_at"),
+    ):
+        refused = page.post(add, {**whom, **wrong})
+        assert [*refused.context["adminform"].form.errors] == [field]
+    answered = page.post(add, whom)
     assert answered.status_code == 302, answered.content.decode()[:2000]
     made = Delegation.objects.get()
     assert made.created_by == root

@@ -156,13 +156,10 @@ def test_the_admin_settles_limits_by_the_same_rules(admin_client, editor, declar
     """
     one = f"/admin/runs/worklimit/{declared.pk}/change/"
     kept = {"template": "writing", "name": "", "pointer": "", "most": 5, "rate": "", "priority": 0}
-    for wrong, field in [
-        ({"pointer": "/customer"}, "pointer"),
-        ({"template": "wriitng"}, "template"),
-        ({"most": 20_000}, "most"),
-        ({"rate": "60"}, "rate"),
-    ]:
-        refused = admin_client.post(one, {**kept, **wrong})
+    for field, wrong in {
+        "pointer": "/customer", "template": "wriitng", "most": "20000", "rate": "60",
+    }.items():  # fmt: skip
+        refused = admin_client.post(one, {**kept, field: wrong})
         assert [*refused.context["adminform"].form.errors] == [field]
     chosen = {"action": "delete_selected", "_selected_action": [declared.pk], "post": "yes"}
     admin_client.post("/admin/runs/worklimit/", chosen)
