@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.models import EventKind
@@ -193,7 +194,11 @@ def in_words(length: dt.timedelta) -> str:
     """`12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: two units at most."""
     seconds = length.total_seconds()
     if seconds < 10:
-        return f"{seconds:.1f} s" if seconds >= 0.05 else gettext("under 0.1 s")
+        return (
+            f"{number_format(round(seconds, 1), 1)} s"
+            if seconds >= 0.05
+            else gettext("under 0.1 s")
+        )
     left, parts = round(seconds), []
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
         count, left = divmod(left, size)

@@ -4,6 +4,7 @@ what it cost, what waits to be said.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from django.utils.translation import gettext, gettext_lazy
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.models import Decision
+from hitl.rendering.diagrams import times
 from hitl.rendering.paging import ListAddress, ListPage, NoSuchPlace
 from hitl.views import family
 from runs.agents import model
@@ -78,7 +80,8 @@ class ToolCard:
             or self.status in {"running", "waiting", "answered", "withdrawn"}
         ):
             return ""
-        return f"{self.ms} ms" if self.ms < 1_000 else f"{self.ms / 1_000:.1f} s"
+        took = dt.timedelta(milliseconds=self.ms)
+        return f"{self.ms} ms" if self.ms < 1_000 else times.in_words(took)
 
 
 @dataclass(frozen=True, kw_only=True)

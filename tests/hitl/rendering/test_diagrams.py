@@ -6,8 +6,12 @@ import datetime as dt
 import uuid
 
 import pytest
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext
 
 from checkpoints.models import EventKind
+from hitl.operations import flow
 from hitl.rendering.diagrams import path, times, workflow
 from hitl.rendering.diagrams.path import Trace
 from hitl.rendering.diagrams.times import Moment
@@ -146,6 +150,16 @@ def test_a_clock_that_was_behind_draws_nothing_backwards():
 )
 def test_a_length_is_told_in_two_units_at_most(seconds, words):
     assert times.in_words(dt.timedelta(seconds=seconds)) == words
+
+
+def test_a_german_page_has_commas_in_its_lengths_and_names_that_fit_before_a_bar():
+    """Before: "unter 0,1 s" stood beside "0.2 s", and a name ran over the number behind it."""
+    with translation.override("de"):
+        assert times.in_words(dt.timedelta(seconds=0.25)) == "0,2 s"
+    for language, _ in settings.LANGUAGES:
+        with translation.override(language):
+            names = [gettext(row[0]) for rows in (flow.AGES, flow.SPEEDS) for row in rows]
+            assert max(map(len, names)) <= 20, names
 
 
 def test_a_chart_has_a_row_for_each_line_within_its_width():
