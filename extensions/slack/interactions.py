@@ -23,6 +23,7 @@ from extensions.slack.modals import Asked
 from hitl.channels import receiving, words
 from hitl.channels.protocol import Given, InboundMessage, NotTaken, Outcome, Sender
 from hitl.channels.values import at, text
+from hitl.decisions.reviewers.refusals import ENDS_BY_ITSELF
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.models.outbound import Delivery, Occasion
@@ -88,8 +89,9 @@ def tell(message: InboundMessage, by: User | None, outcome: Outcome | None) -> d
         return {}
     if outcome.code in {"no_code", "unknown_sender"} and message.code is not None:
         return {"response_action": "errors", "errors": {"code": outcome.words}}
-    if outcome.errors and outcome.pause is not None:
-        errors = modals.errors_at(outcome.errors, outcome.pause)
+    soon = {"": [outcome.words]} if outcome.code in ENDS_BY_ITSELF else {}
+    if (wrong := outcome.errors or soon) and outcome.pause is not None:
+        errors = modals.errors_at(wrong, outcome.pause)
         return {"response_action": "errors", "errors": errors}
     return {"response_action": "update", "view": modals.window("Waystation", [outcome.words])}
 

@@ -35,7 +35,7 @@ from checkpoints.models import EventKind, Thread
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
-from hitl.decisions.reviewers.policy import Refused
+from hitl.decisions.reviewers.refusals import ENDS_BY_ITSELF, Refused
 from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
 from hitl.models import EarlyAnswer, Via
 from hitl.wait_gate import repeated_events, resume_events
@@ -56,8 +56,6 @@ STALE = dt.timedelta(seconds=30)
 BATCH = 200
 LOOKED_AT = 200
 """Questions of a run among which an answer finds its own."""
-ENDS_BY_ITSELF = {"claimed", "not_your_turn"}
-"""Refusals of an answer that is taken a while later."""
 
 logger = logging.getLogger(__name__)
 Status = EarlyAnswer.Status

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+ENDS_BY_ITSELF = frozenset({"claimed", "not_your_turn"})
+"""Codes of refusals of an answer that is taken a while later: it is kept, as the door can."""
+
 
 class Refused(Exception):
     """A rule is against this answer; nothing was decided. `code` is stable."""

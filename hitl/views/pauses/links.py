@@ -19,6 +19,7 @@ from checkpoints.database.people import User
 from checkpoints.state import encryption
 from hitl.decisions import answers, services, visibility
 from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers.refusals import ENDS_BY_ITSELF
 from hitl.forms.answers import DecisionForm
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.tool_calls import form_of
@@ -140,7 +141,10 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
         store.CheckpointDamaged,
         policy.Refused,
     ) as error:
-        title, why = gettext("Your answer was not recorded"), _why_not(error, mail_link, by)
+        why = _why_not(error, mail_link, by)
+        if getattr(error, "code", "") in ENDS_BY_ITSELF:  # what was typed is still to be sent
+            return again(status_of(error), problem=why)
+        title = gettext("Your answer was not recorded")
         return _ended(request, links.LinkProblem(status_of(error), title, why), mail_link)
     except services.NotFound:
         return _ended(request, links.NOT_YOURS_ANY_MORE, mail_link)

@@ -321,11 +321,16 @@ def test_what_cannot_be_seen_whole_is_answered_on_its_page(api, paused, ben_ther
     assert all("page" in said and "Nothing was decided" in said for said in api.whispers())
 
 
-def test_a_form_takes_the_feedback(asked, ben_there, api):
+def test_a_form_takes_the_feedback(asked, ben_there, ana, api):
     press(api, "revise")
     view = api.to("views.open")[0]["view"]
     assert api.to("views.open")[0]["trigger_id"] == "1.2.3"
     assert submit(view, {"feedback": {"value": "  "}})["response_action"] == "errors"
+    # what is refused for a while keeps the form, with what was typed; before, it was gone
+    Pause.objects.update(claimed_by=ana, claimed_until=timezone.now() + dt.timedelta(minutes=5))
+    for_now = submit(view, {"feedback": {"value": "shorter"}})
+    assert for_now["response_action"] == "errors" and "claimed" in for_now["errors"]["feedback"]
+    Pause.objects.update(claimed_by=None, claimed_until=None)
     assert "recorded" in shown(submit(view, {"feedback": {"value": "shorter"}}))
     decision = Decision.objects.get()
     assert (decision.action, decision.feedback, decision.via) == ("revise", "shorter", Via.SLACK)
