@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
@@ -55,9 +56,14 @@ def of_failures(request: HttpRequest) -> HttpResponse:
 
 
 def _preview(
-    request: HttpRequest, action: str, orders: list[uuid.UUID], query: str
+    request: HttpRequest,
+    action: str,
+    orders: Sequence[uuid.UUID],
+    query: str,
+    *,
+    typed: BatchChoice | None = None,
 ) -> HttpResponse:
-    """Raises BatchInvalid."""
+    """`typed`: what was refused. Raises BatchInvalid."""
     preview = batches.preview(action, orders, by=person(request))
     if not preview.orders and not preview.left_out:
         messages.info(request, gettext("No order matches. Nothing was done."))
@@ -68,8 +74,10 @@ def _preview(
         "key": ids.new(),
         "most": batches.MOST,
         "to": reverse("hitl:batch_new"),
+        "typed": typed,
     }
-    return render(request, "hitl/operations/batch_new.html", context)
+    status = 200 if typed is None else 422
+    return render(request, "hitl/operations/batch_new.html", context, status=status)
 
 
 def _chosen(request: HttpRequest, given: QueryDict) -> tuple[list[uuid.UUID], str]:
@@ -91,10 +99,7 @@ def _done(request: HttpRequest, given: QueryDict) -> HttpResponse:
         batch = batches.begin(uuid.UUID(given.get("batch", "")), choice, by=person(request))
     except BatchInvalid as error:
         messages.error(request, str(error))
-        address = QueryDict(mutable=True)
-        address["action"] = choice.action
-        address.setlist("order", given.getlist("order"))
-        return redirect(f"{request.path}?{address.urlencode()}")
+        return _preview(request, choice.action, choice.orders, choice.query, typed=choice)
     return redirect("hitl:batch", batch.pk)
 
 

@@ -147,13 +147,15 @@ def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     thread = find(thread_id, request)
     if elsewhere := leave_for(thread):
         return elsewhere
-    form = EditForm(request.POST)
+    form, text = EditForm(request.POST), request.POST.get("text", "")
+    more = [(gettext("Edited message"), text)] if text.strip() else []
     if not form.is_valid():
         return show(
             request,
             thread,
             status=422,
             problem=gettext("Nothing was sent: the message was empty, or cannot be kept."),
+            more=more,
         )
     replaced = form.cleaned_data["message"]
     turn = Turn(
@@ -164,7 +166,7 @@ def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     try:
         doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
     except REFUSALS as error:
-        return _refused(request, thread_id, error)
+        return _refused(request, thread_id, error, more=more)
     messages.info(
         request,
         gettext(

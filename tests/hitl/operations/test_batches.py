@@ -98,7 +98,12 @@ def test_ended_orders_are_forked_from_a_step_of_their_workflow(make_order, ana):
     assert "Fork 2 orders?" in page
     steps = re.findall(r'<option value="([^"]*)">', page)
     assert steps == [step["name"] for step in orders[0].definition.steps]
-    sent = form(page, reason="The text was wrong.", step=steps[-1])
+    # before: with a refusal what was typed was gone
+    for wrong, kept in [({"step": ""}, ">The text was wrong.</textarea>"),
+                        ({"reason": " "}, f'<option value="{steps[-1]}" selected>')]:  # fmt: skip
+        sent = form(page, reason="The text was wrong.", step=steps[-1])
+        refused = client.post(NEW, {**sent, **wrong})
+        assert refused.status_code == 422 and kept in refused.content.decode()
     page = client.post(NEW, sent, follow=True).content.decode()
     assert "2 of 2 forked" in page
     for order in orders:

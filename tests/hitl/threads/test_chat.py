@@ -304,8 +304,12 @@ def test_editing_is_on_the_page_for_who_takes_part_and_only_between_runs(
         page.post(url(thread, "edit"), {"message": message_id, "text": "other"}).status_code == 302
     )
     assert 'name="message" value' not in text(page.get(url(thread)))
-    busy = page.post(url(thread, "edit"), {"message": message_id, "text": "again"})
+    busy = page.post(url(thread, "edit"), {"message": message_id, "text": "in <other> words"})
     assert busy.status_code == 409
+    # before: what was typed was gone
+    assert "in &lt;other&gt; words" in text(busy)
+    long = page.post(url(thread, "edit"), {"message": message_id, "text": "long " * 5_000})
+    assert long.status_code == 422 and "long long" in text(long)
     assert "Run" in text(busy) and Run.objects.count() == 2
 
 
