@@ -76,8 +76,8 @@ class PauseAdmin(PauseRows):
 
     def decide(self, request: HttpRequest, pause: Pause, action: str, feedback: str) -> str:
         seen = request.POST.get(f"revision_{pause.shown_id}", "")
-        if not (seen.isascii() and seen.isdigit()):
+        if seen != str(pause.revision):
             raise services.RevisionMismatch(pause)
-        answer = services.Answer(action, Via.ADMIN, feedback=feedback, revision=int(seen))
+        answer = services.Answer(action, Via.ADMIN, feedback=feedback, revision=pause.revision)
         given = services.decide(pause.pk, answer, by=person(request))
         return voting.words(given) if isinstance(given, Vote) else services.PAST[action]

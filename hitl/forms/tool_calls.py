@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import islice
 from typing import Any
 
@@ -24,6 +23,7 @@ from hitl.forms.json_schema import SchemaForm
 from hitl.forms.texts import parsed
 from hitl.rendering.own_words import in_words, own
 from runs.models import Pause
+from runs.workflows.base import pointers
 from runs.workflows.tool_calls import APPROVE, EDIT, MADE, REASON, REJECT, RESPOND, RESULT
 
 PREFIX = "call"
@@ -39,10 +39,6 @@ VITAL = re.compile(
     re.IGNORECASE,
 )
 """Names of arguments that say how much, to whom or where to."""
-
-
-class _NoArgument:
-    """Where arguments hold nothing."""
 
 
 @dataclass
@@ -186,13 +182,13 @@ class CallsForm:
         return row
 
     def _part(self, arguments: Mapping[str, Any], pointer: str, name: str) -> EditablePart:
-        value = _at(arguments, pointer)
+        value = pointers.find(arguments, pointer)
         plain = isinstance(value, str)
         before = (
             value
             if isinstance(value, str)
             else ""
-            if value is _NoArgument
+            if value is pointers.NOTHING
             else json.dumps(value, indent=2, ensure_ascii=False)
         )
         text = before if self.data is None else self.data.get(name, before).replace("\r\n", "\n")
@@ -293,37 +289,19 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def _read(text: str) -> Any:
     """A value that was typed; what is no JSON stays text, for the validator to judge."""
     if not text.strip():
-        return _NoArgument
+        return pointers.NOTHING
     try:
         return parsed(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _names(pointer: str) -> list[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-
-
-def _inner(value: Any, name: str) -> Any:
-    """What an object or a list has of a name; _NoArgument where there is nothing."""
-    if isinstance(value, Mapping):
-        return value.get(name, _NoArgument)
-    if isinstance(value, list | tuple) and name.isdecimal() and int(name) < len(value):
-        return value[int(name)]
-    return _NoArgument
-
-
-def _at(value: Any, pointer: str) -> Any:
-    """What a JSON pointer names; _NoArgument where there is nothing."""
-    return reduce(_inner, _names(pointer), value)
-
-
 def _may_hold(whole: Any, pointer: str) -> bool:
     """Whether something can stand at a JSON pointer: in an object under any name, in a list where
     an entry is.
     """
-    above = _at(whole, pointer.rpartition("/")[0])
-    return isinstance(above, Mapping) or _at(whole, pointer) is not _NoArgument
+    above = pointers.find(whole, pointer.rpartition("/")[0])
+    return isinstance(above, Mapping) or pointers.find(whole, pointer) is not pointers.NOTHING
 
 
 def _put(whole: Any, pointer: str, value: Any) -> Any:
@@ -333,13 +311,13 @@ def _put(whole: Any, pointer: str, value: Any) -> Any:
     null, for the validator to judge.
     """
     if not pointer:
-        return {} if value is _NoArgument else value
+        return {} if value is pointers.NOTHING else value
     if not _may_hold(whole, pointer):  # what is above was changed, too
         return whole
-    above, last = _at(whole, pointer.rpartition("/")[0]), _names(pointer)[-1]
+    above, last = pointers.find(whole, pointer.rpartition("/")[0]), pointers.names(pointer)[-1]
     if isinstance(above, list):
-        above[int(last)] = None if value is _NoArgument else value
-    elif value is _NoArgument:
+        above[int(last)] = None if value is pointers.NOTHING else value
+    elif value is pointers.NOTHING:
         above.pop(last, None)
     else:
         above[last] = value

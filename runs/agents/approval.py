@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol, get_args
 import re2
 
 from runs.workflows import refusals, schemas
+from runs.workflows.base import pointers
 from runs.workflows.tool_calls import RISKS
 
 MAX_RULES = 100
@@ -32,7 +33,6 @@ LONGEST_PATTERN = 1_000
 LONGEST_POINTER = 300
 Op = Literal["equals", "contains", "matches", "in", "gt", "lt", "exists"]
 OPS: tuple[str, ...] = get_args(Op)
-_NOTHING = object()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +207,11 @@ class _RuleReader:
         return "always"
 
     def _argument(self, given: Mapping[str, Any], place: str) -> Argument:
-        pointer, op, value = given["argument"], given.get("op"), given.get("value", _NOTHING)
+        pointer, op, value = (
+            given["argument"],
+            given.get("op"),
+            given.get("value", pointers.NOTHING),
+        )
         if not isinstance(pointer, str) or not _is_pointer(pointer):
             self.say(
                 f"{place}.argument", "A JSON pointer into the arguments, such as /amount or /to/0."
@@ -217,7 +221,7 @@ class _RuleReader:
         elif fault := _unfit(str(op), value):
             self.say(f"{place}.value", fault)
         return Argument(
-            pointer=str(pointer), op=str(op), value=None if value is _NOTHING else value
+            pointer=str(pointer), op=str(op), value=None if value is pointers.NOTHING else value
         )
 
     def _only(self, given: Mapping[str, Any], known: set[str], place: str) -> None:
@@ -235,8 +239,8 @@ def _is_pointer(text: str) -> bool:
 def _unfit(op: str, value: Any) -> str:
     """What is wrong with a rule's value; "" where nothing is."""
     if op == "exists":
-        return "" if value is _NOTHING else "`exists` takes no value."
-    if value is _NOTHING:
+        return "" if value is pointers.NOTHING else "`exists` takes no value."
+    if value is pointers.NOTHING:
         return f"`{op}` needs a value to compare with."
     if op in {"gt", "lt"} and not _is_number(value):
         return "A number."
@@ -264,31 +268,11 @@ def _matches(rule: ApprovalRule, tool: Known, arguments: Mapping[str, Any]) -> b
         return own >= named if rule.ask else own <= named
     if not isinstance(rule.when, Argument):
         return True
-    value = _at(arguments, rule.when.pointer)
-    if value is _NOTHING:
+    value = pointers.find(arguments, rule.when.pointer)
+    if value is pointers.NOTHING:
         return False
     fits = _compare(rule.when.op, value, rule.when.value)
     return rule.ask if fits is None else fits
-
-
-def _at(arguments: Any, pointer: str) -> Any:
-    """What a JSON pointer leads to, or _NOTHING."""
-    value = arguments
-    for part in pointer[1:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, Mapping) and name in value:
-            value = value[name]
-        elif (
-            isinstance(value, list | tuple)
-            and name.isascii()
-            and name.isdigit()
-            and len(name) < 9
-            and int(name) < len(value)
-        ):
-            value = value[int(name)]
-        else:
-            return _NOTHING
-    return value
 
 
 def _compare(op: str, value: Any, wanted: Any) -> bool | None:

@@ -38,6 +38,7 @@ from extensions.langgraph.graphs.inputs import (
     installed,
 )
 from extensions.langgraph.graphs.questions import REPLY
+from runs.workflows import pointers
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, Report, State, StepFailed
 from runs.workflows.owned import Keeps
 from runs.workflows.refusals import in_json
@@ -387,16 +388,8 @@ def _input(state: State, context: Context) -> dict[str, Any]:
 
 def _at(state: Any, pointer: str) -> list[Any]:
     """A list of the value at a JSON pointer (RFC 6901); an empty one where there is none."""
-    value = state
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, Mapping) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            return []
-    return [value]
+    found = pointers.find(state, pointer)
+    return [] if found is pointers.NOTHING else [found]
 
 
 def _place(state: State, context: Context) -> SavedGraphPosition | None:

@@ -72,8 +72,8 @@ def _team(request: HttpRequest) -> Group | None:
     key = request.POST.get("team", "")
     if not key:
         return None
-    team = person(request).groups.filter(pk=int(key)).first() if key.isdecimal() else None
-    if team is None:
+    own = {str(team.pk): team for team in person(request).groups.all()}
+    if (team := own.get(key)) is None:
         raise ViewInvalid("team", gettext("You are in no such team."))
     return team
 

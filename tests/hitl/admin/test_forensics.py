@@ -257,7 +257,7 @@ def test_a_second_answer_is_told_who_was_first(paused, desk, ana):
 def test_an_answer_to_a_revision_that_is_no_longer_open_is_refused(paused, desk):
     pause = pause_of(paused)
     Pause.objects.filter(pk=pause.pk).update(revision=2)
-    for revision in ("1", "", "one", "²"):
+    for revision in ("1", "", "one", "²", "1" * 5_000):
         [(level, words)] = said(
             confirm(
                 desk, "runs_pause", "approve", pause, **{f"revision_{pause.shown_id}": revision}
