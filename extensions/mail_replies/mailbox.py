@@ -72,8 +72,14 @@ def _open(box: Mailbox) -> Iterator[imaplib.IMAP4]:
                 server.shutdown()
 
 
+class NotHandedOver(Exception):
+    """The server refuses a mail for now: it is read in a later round."""
+
+
 def _unseen(server: imaplib.IMAP4) -> list[str]:
-    _, found = server.uid("SEARCH", "UNSEEN")
+    told, found = server.uid("SEARCH", "UNSEEN")
+    if told != "OK":
+        raise imaplib.IMAP4.error("no search now")
     return found[0].decode("ascii").split()[:MOST] if found and found[0] else []
 
 
@@ -89,7 +95,12 @@ def _take(server: imaplib.IMAP4, uid: str) -> None:
 
 
 def _raw(server: imaplib.IMAP4, uid: str) -> bytes | None:
-    """The mail as it is; None for one that is too long. Of such a one nothing more is read."""
-    _, answer = server.uid("FETCH", uid, f"(BODY.PEEK[]<0.{limits.MAIL_BYTES + 1}>)")
+    """The mail as it is; None for one that is too long. Of such a one nothing more is read.
+
+    Raises NotHandedOver.
+    """
+    told, answer = server.uid("FETCH", uid, f"(BODY.PEEK[]<0.{limits.MAIL_BYTES + 1}>)")
+    if told != "OK":
+        raise NotHandedOver
     raw = next((part[1] for part in answer if isinstance(part, tuple)), None)
     return raw if isinstance(raw, bytes) and len(raw) <= limits.MAIL_BYTES else None

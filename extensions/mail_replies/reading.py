@@ -135,13 +135,17 @@ def _addresses(values: Iterable[str]) -> list[str]:
 
 def from_rfc822(raw: bytes) -> Mail | None:
     """Read a mail as it is on the wire; None for what is nested too deeply to be one, or describes
-    its parts at a length that no mail program does.
+    its parts at a length, or in a way, that no mail program does.
     """
     try:
-        message = email.message_from_bytes(raw, policy=email.policy.compat32)
-        parts = list(message.walk())
-    except RecursionError:
+        return _read(raw)
+    except (RecursionError, TypeError, ValueError):  # what `email` raises for some of its headers
         return None
+
+
+def _read(raw: bytes) -> Mail | None:
+    message = email.message_from_bytes(raw, policy=email.policy.compat32)
+    parts = list(message.walk())
     kinds = (part.get(name, "") for part in parts for name in DESCRIBING)
     if any(len(str(kind)) > LONGEST_KIND for kind in kinds):  # its parameters are read in squares
         return None
@@ -189,5 +193,5 @@ def _decoded(part: Message) -> str:
         return codec.readable(
             raw.decode(charset if CHARSETS.match(charset) else "utf-8", "replace")
         )
-    except (LookupError, UnicodeError):  # a charset that is none, or not this text's
+    except (LookupError, ValueError):  # a charset that is none, or not this text's
         return codec.readable(raw.decode("utf-8", "replace"))

@@ -35,6 +35,12 @@ LATER = frozenset({"ratelimited", "internal_error", "fatal_error", "service_unav
                    "request_timeout", "invalid_auth", "token_revoked", "token_expired",
                    "not_authed", "account_inactive"})  # fmt: skip
 """Errors that trying again may mend, also by an operator who puts the token right."""
+FIXED = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+"""Errors of a message that cannot be changed any more."""
+
+
+class MessageFixed(AddressRefused):
+    """The message was deleted, or may not be changed."""
 
 
 def call(method: str, body: dict[str, Any], *, seconds: float | None = None) -> dict[str, Any]:
@@ -57,7 +63,8 @@ def call(method: str, body: dict[str, Any], *, seconds: float | None = None) -> 
         raise CannotReach("Slack answered what is no JSON.")
     if told.get("ok") is not True:
         error = str(told.get("error"))[:60]
-        raise (CannotReach if error in LATER else AddressRefused)(f"Slack refused: {error}.")
+        refused = MessageFixed if error in FIXED else AddressRefused
+        raise (CannotReach if error in LATER else refused)(f"Slack refused: {error}.")
     return told
 
 
@@ -84,9 +91,14 @@ def post(place: str, content: dict[str, Any]) -> str:
 
 
 def change(kept: str, content: dict[str, Any]) -> bool:
-    """Change the message of this channel and time; raises as `call`."""
+    """Change the message of this channel and time; False where that is not possible any more.
+    Raises as `call`.
+    """
     channel, _, at = kept.partition(" ")
-    call("chat.update", {**content, "channel": channel, "ts": at})
+    try:
+        call("chat.update", {**content, "channel": channel, "ts": at})
+    except MessageFixed:
+        return False
     return True
 
 

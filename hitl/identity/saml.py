@@ -130,11 +130,20 @@ def provider(source: str, issuer: str, *, now: dt.datetime, seconds: float) -> I
     for entity in root.iter(f"{{{NAMES['md']}}}EntityDescriptor"):
         if entity.get("entityID") == issuer:
             for element in (root, entity):
-                until = parse_datetime(element.get("validUntil") or "")
+                until = _moment(element.get("validUntil") or "")
                 if until is not None and until <= now:
                     raise MetadataUnfit(f"It was valid until {until:%Y-%m-%d %H:%M}.")
             return _provider(entity, issuer)
     raise MetadataUnfit("It names no provider with this entity id.")
+
+
+def _moment(text: str) -> dt.datetime | None:
+    """A time as metadata writes it: UTC, where it names no zone; None for what is no time."""
+    try:
+        at = parse_datetime(text)
+    except ValueError as error:  # a day that there is not
+        raise MetadataUnfit("Until when it is valid cannot be read.") from error
+    return at.replace(tzinfo=dt.UTC) if at is not None and at.tzinfo is None else at
 
 
 def _provider(entity: Any, issuer: str) -> IdentityProvider:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from checkpoints import ids
+from checkpoints.database.people import NAME
 from hitl.find.answers import PASSED
 from hitl.models import UNDO, Decision, Via
 from hitl.models.decisions import NOBODYS
@@ -145,10 +146,10 @@ def _asked(now: dt.datetime) -> list[Awaited]:
     answered = Counter(
         dict(
             Decision.objects.filter(
-                pk__gte=ids.floor(now - WEEK), undoes=None, decided_by__username__in=names
+                pk__gte=ids.floor(now - WEEK), undoes=None, **{f"decided_by__{NAME}__in": names}
             )
             .order_by()
-            .values_list("decided_by__username")
+            .values_list(f"decided_by__{NAME}")
             .annotate(Count("pk"))
         )
     )

@@ -9,12 +9,16 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.database.people import User, called
+from checkpoints.state import codec
 from hitl.decisions import notifications
 from hitl.decisions.reviewers import policy
 from hitl.models.outbound import Delivery, Occasion
 from hitl.outbound import recipients
 from runs.models import Pause
 from runs.workflows.refusals import in_json
+
+MARK = 32
+"""Characters of a mark that are kept as they are."""
 
 
 class CannotSend(Exception):
@@ -56,7 +60,7 @@ def send_request(
         raise CannotSend("This run asks nothing at the moment.")
     if required_inputs is not None and dict(required_inputs) != pause.required_inputs:
         raise CannotSend("The open question asks for something else by now.")
-    mark = f"request:{mark}"[:40]
+    mark = f"request:{mark if len(mark) <= MARK else codec.digest(mark)[:MARK]}"
     before = set(
         Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).values_list(
             "pk", flat=True

@@ -279,6 +279,8 @@ def _send(together: list[Delivery]) -> list[Delivery]:
     delivery = together[0]
     if len(together) > 1:
         digest = _digest(together)
+        if not digest:
+            return []
         if delivery.channel == Channel.EMAIL:
             mail.send_digest(delivery, list(digest.values()))
         else:

@@ -56,6 +56,7 @@ def main() -> None:
         f"/work-orders/{order['id']}/",
         reverse("hitl:templates"),
         reverse("hitl:delegations"),
+        reverse("hitl:operations"),
     ):
         shown = pages.get(page)
         assert shown.status_code == 200, page

@@ -15,7 +15,7 @@ PASSWORD = "p@ss word"
 @dataclass
 class Box:
     """What lies in it, by UID from 1; `drops` breaks the connection off at the command of that
-    name.
+    name, and `refuses` says NO to it.
     """
 
     mails: list[bytes] = field(default_factory=list)
@@ -23,6 +23,7 @@ class Box:
     commands: list[str] = field(default_factory=list)
     port: int = 0
     drops: str = ""
+    refuses: str = ""
 
 
 @contextmanager
@@ -45,6 +46,8 @@ def serving(box: Box) -> Iterator[Box]:
 
         def answer(self, command: str) -> bool:
             uid = int(found[1]) if (found := re.match(r"UID \w+ (\d+)", command)) else 0
+            if box.refuses and command.startswith(box.refuses):
+                return True
             if command == "CAPABILITY":
                 self.say(b"* CAPABILITY IMAP4rev1")
             elif command.startswith("LOGIN"):

@@ -424,6 +424,25 @@ def test_hostile_mails_are_read_in_bounded_time():
     reading.Mail({"authentication-results": ["(" * 200_000]}, "x").proven("mx")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        b"multipart/mixed; boundary*=utf-8''x; boundary*0=y",
+        b"text/plain; charset*=utf-8''a; charset*0=b",
+        b"text/plain; charset*=a\x00b''utf-8",
+        b'text/plain; charset="utf\x008"',
+    ],
+)
+def test_a_mail_that_the_library_cannot_read_is_none(kind):
+    """Its error stayed: such a mail was fetched in every round, and a hundred of them were all that
+    was ever read of a mailbox; a gateway got a 500.
+    """
+    raw = b"From: a@b.example\nContent-Type: " + kind + b"\n\napprove"
+    found = reading.from_rfc822(raw)
+    assert found is None or found.words == "approve"
+    assert hand_over(raw).status_code in {200, 400}
+
+
 @pytest.fixture
 def box(settings):
     with serving(Box()) as box:
@@ -474,6 +493,17 @@ def test_a_mailbox_that_breaks_off_loses_and_doubles_nothing(easy, box, caplog, 
     assert box.seen == {1} and Decision.objects.count() == 1
     relay()
     assert Delivery.objects.filter(occasion="replied").count() == 1
+
+
+@pytest.mark.parametrize("refuses", ["UID FETCH 1", "UID SEARCH"])
+def test_a_mail_that_the_server_refuses_for_now_is_read_later(easy, box, refuses):
+    """It was taken for one that is too long, marked as seen, and lost."""
+    box.mails, box.refuses = [reply("approve"), b"From: a@b.example\n\nhi"], refuses
+    mailbox.read(seconds=30)
+    assert box.seen == ({2} if "FETCH" in refuses else set())
+    box.refuses = ""
+    mailbox.read(seconds=30)
+    assert box.seen == {1, 2} and Decision.objects.get().via == Via.MAIL
 
 
 def test_a_mailbox_that_refuses_is_told_without_its_password(easy, box, caplog, settings):

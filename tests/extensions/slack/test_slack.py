@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from django.test import Client
 from django.utils import timezone
 
-from extensions.slack import modals, signing
+from extensions.slack import modals, posting, signing
 from hitl.channels import accounts
 from hitl.decisions import services
 from hitl.decisions.services import Answer
@@ -207,6 +207,34 @@ def test_ones_own_message_loses_its_buttons_too(api, paused, ben_there):
     services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ben_there)
     relay()
     assert len(api.to("chat.update")) == 1
+
+
+@pytest.mark.parametrize("error", ["message_not_found", "edit_window_closed"])
+def test_what_became_of_a_question_is_posted_where_its_message_cannot_be_changed(
+    asked, api, ana, error
+):
+    """It was given up: a channel whose message somebody had deleted heard nothing."""
+    services.decide(pause_of(asked).pk, Answer("approve", Via.PAGE), by=ana)
+    posted, calls = dict(api.says), api.calls
+    api.says = {"ok": False, "error": error}
+    real = posting.call
+
+    def call(method, body, **how):
+        try:
+            return real(method, body, **how)
+        finally:
+            api.says = posted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(posting, "call", call)
+        relay()
+    assert [path.rpartition("/")[2] for path, _ in calls][-2:] == [
+        "chat.update",
+        "chat.postMessage",
+    ]
+    settled = json.dumps(calls[-1][1]["blocks"], ensure_ascii=False)
+    assert "answered “Approve”" in settled and "answer:" not in settled
+    assert not Delivery.objects.filter(status="dead").exists()
 
 
 def test_a_question_that_was_answered_elsewhere_is_settled_in_slack_too(asked, ben_there, api, ana):

@@ -69,6 +69,20 @@ def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_o
     assert [one.subject for one in mail.outbox] == ["5 questions wait for you"]
 
 
+def test_a_digest_of_which_nothing_can_be_made_is_no_mail(make_order, ana, ben):
+    """It said “0 questions wait for you”, at each try anew, until the key was back."""
+    with keys(NEW):
+        for _ in range(6):
+            drive(make_order())
+        notifications.announce()
+    sending.deliver(seconds=10)
+    assert not mail.outbox and set(statuses()) == {"queued"}
+    later()
+    with keys(NEW):
+        sending.deliver(seconds=10)
+    assert {one.subject for one in mail.outbox} == {"6 questions wait for you"}
+
+
 @pytest.mark.parametrize(("count", "listed", "more"), [(5, 5, ""), (12, 8, "… and 4 more")])
 def test_many_questions_at_once_are_one_message_in_a_chat(
     make_order, ana, ben, slack, chatting, count, listed, more

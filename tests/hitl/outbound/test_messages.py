@@ -480,6 +480,16 @@ def test_an_answer_that_did_not_fit_is_told_to_the_others_with_what_was_wrong(pa
     assert "An answer did not fit: Iban:" in mail.outbox[0].body
 
 
+def test_requests_whose_long_marks_begin_alike_are_two(paused, ben):
+    """Their ends were cut off: of the second nothing was sent."""
+    run, alike = pause_of(paused).run_id, "invoices/2026/november/supplier-4711/"
+    first, second = (
+        outbound.send_request(run, "ben", mark=f"{alike}{name}") for name in ("iban", "vat")
+    )
+    assert len(first) == len(second) == 1
+    assert outbound.send_request(run, "ben", mark=f"{alike}vat") == []
+
+
 def test_a_request_goes_to_one_person_or_address(paused, ben):
     """S3-35."""
     run = pause_of(paused).run_id

@@ -227,6 +227,8 @@ def test_what_saml_lacks_is_said(settings, tmp_path, monkeypatch):
         text.replace('use="signing"', 'use="encryption"'): "no certificate that signs",
         text.replace("<ds:X509Certificate>M", "<ds:X509Certificate>A"): "cannot be read",
         text.replace(" entityID", ' validUntil="2020-01-01T00:00:00Z" entityID'): "valid until",
+        text.replace(" entityID", ' validUntil="2020-01-01T00:00:00" entityID'): "valid until",
+        text.replace(" entityID", ' validUntil="2030-02-30T00:00:00Z" entityID'): "cannot be read",
         f'<!DOCTYPE x [<!ENTITY a "b">]>{text}': "no XML",
     }.items():
         assert changed != text
