@@ -87,12 +87,12 @@ class LedgerCheck:
                 )
 
     def _chain(self, ledger: Ledger, held: Mapping[int, KnownAnchor]) -> Iterator[Breach]:
-        tip, position = "", 0
+        tip, position, end = "", 0, ledger
         anchors = _Anchors(ledger, held)
         decisions = (
             Decision.objects.filter(ledger=ledger)
             .order_by("position", "pk")
-            .select_related("erasure")
+            .select_related("erasure", "ledger")
         )
         rows = decisions.iterator(chunk_size=PAGE)
         while page := list(islice(rows, PAGE)):
@@ -102,13 +102,14 @@ class LedgerCheck:
                 self.looked_at["decisions"] += 1
                 yield from _place(decision, position, tip)
                 yield from anchors.at(decision.position, decision.digest)
-                position, tip = decision.position, decision.digest
+                # the end as this query sees it: others may have decided since the first look
+                position, tip, end = decision.position, decision.digest, decision.ledger
         yield from anchors.rest(position)
         self.looked_at["anchors"] += anchors.count
-        if (ledger.length, ledger.tip) != (position, tip):
+        if (end.length, end.tip) != (position, tip):
             message = (
                 f"The chain ends at {position}, {tip[:12] or 'nothing'}; the ledger says "
-                f"{ledger.length}, {ledger.tip[:12] or 'nothing'}."
+                f"{end.length}, {end.tip[:12] or 'nothing'}."
             )
             yield Breach("end_is_another", ledger.pk, position, "", message)
 

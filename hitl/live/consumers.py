@@ -99,7 +99,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
             with suppress(StopConsumer):
                 while True:
                     await self.dispatch(await receive())
-        finally:
+        finally:  # also where its client left before it got an answer: no `disconnect` comes then
+            for timer in self.timers.values():
+                timer.cancel()
+            for task in self.tasks:
+                task.cancel()
             if self.person is not None:
                 connections.give_back(self.person)
 
@@ -216,12 +220,6 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 text_data, scope=self.scope, place=self.place, problem_of=self.problem_of
             )
             await self.send(text_data=reply)
-
-    async def disconnect(self, code: int) -> None:
-        for timer in self.timers.values():
-            timer.cancel()
-        for task in self.tasks:
-            task.cancel()
 
 
 class SubjectConsumer(LiveConsumer):

@@ -61,7 +61,7 @@ class MessageOutcome:
     how: str
     """`started` a run, `resumed` one, `answered` its question with `decision`, `voted` where others
     must approve too, `asked` that again,
-    `subscriptions` one at work, `queued` behind it, or `interrupted` it and started another."""
+    `following` one at work, `queued` behind it, or `interrupted` it and started another."""
     decision: Decision | None = None
     queued: QueuedTurn | None = None
     """The message that waits for its turn, or waited a moment."""

@@ -55,7 +55,7 @@ STALE = dt.timedelta(seconds=30)
 """After so long an answer is given again: who gave it is taken for dead, or it was put off."""
 BATCH = 200
 LOOKED_AT = 200
-"""Questions of a run among which an answer finds its own."""
+"""Questions of a run, its newest, among which an answer finds its own."""
 
 logger = logging.getLogger(__name__)
 Status = EarlyAnswer.Status
@@ -166,9 +166,9 @@ def _keep(
 def _look(early: EarlyAnswer) -> bool:
     """Give a kept answer to its question, if that was asked meanwhile; whether it was.
 
-    Its question is the first that it fits: when it was kept there was none. That one may have been
-    answered by now, and then the answer is a late one, not an early one for the next question of
-    the same step.
+    Its question is the first of the newest that it fits: when it was kept there was none. That one
+    may have been answered by now, and then the answer is a late one, not an early one for the next
+    question of the same step.
     """
     event = _event(early)
     asked = (
@@ -176,11 +176,8 @@ def _look(early: EarlyAnswer) -> bool:
         if early.run_id
         else Pause.objects.filter(run__thread=early.thread_id)
     )
-    for pause in (
-        asked.select_related("run__thread")
-        .defer("content", "known", "facts")
-        .order_by("id")[:LOOKED_AT]
-    ):
+    newest = asked.select_related("run__thread").defer("content", "known", "facts").order_by("-id")
+    for pause in reversed(newest[:LOOKED_AT]):
         if fits(pause, event):
             _take(early, pause)
             return True
@@ -213,7 +210,8 @@ def sweep(*, now: dt.datetime) -> None:
     Harmless when two run at once. Those whose question is yet to come go to the end of the line, so
     that no number of them holds up others.
     """
-    for early in _forsaken(now - STALE).select_related("pause__run__thread")[:BATCH]:
+    forsaken = _forsaken(now - STALE).select_related("pause__run__thread")
+    for early in forsaken.order_by("changed_at")[:BATCH]:
         assert early.pause is not None  # early_answer_has_its_question
         with RoundItem(logger, early.shown_id) as row:
             give(early, early.pause)
@@ -295,6 +293,7 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     # nothing was decided: the sweep tries again
     except (CheckpointDamaged, StoreUnavailable) as away:
         logger.warning("%s could not be given to %s: %s", early.shown_id, pause.shown_id, away)
+        _put_off(early)
         return
     _note(early, pause, status, reason)
 

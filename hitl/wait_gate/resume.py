@@ -219,14 +219,13 @@ def report(run_id: str, status: str, *, by: User) -> tuple[Run, Wait]:
         raise NotFound("There is no such run.")
     if wait is None:
         raise NotResumed("A run of Waystation's own says by itself where it is.")
-    if not _move(wait, Wait.Reported(status)) and wait.reported != status:
+    while not _move(wait, Wait.Reported(status)) and wait.reported != status:
+        if wait.reported:
+            raise NotResumed(f"The run reads {wait.reported} already.")
         if wait.pause.status == PauseStatus.OPEN:
             raise StillWaiting("The question is open, so the run neither goes on nor has ended.")
-        raise NotResumed(
-            f"The run reads {wait.reported} already."
-            if wait.reported
-            else "Its last question was not answered, so it has ended already."
-        )
+        if wait.pause.status != PauseStatus.ANSWERED:  # else it was answered at this moment
+            raise NotResumed("Its last question was not answered, so it has ended already.")
     return _fresh(run), wait
 
 

@@ -100,8 +100,6 @@ def _open_wait(asked: WaitRequest, *, by: User, agent: ApiToken | None) -> tuple
     before = _asked_before(asked, by)
     if before is not None and _counts(before, asked):
         return before, False
-    if agent is not None:
-        _check_room(agent)
     quotas.check(by, [*asked.recipients, *external_reviewers.named(question.review)])
     for breath in BREATHS:
         _let_end(asked, by)
@@ -134,6 +132,8 @@ def _open(
     """Args: `over` is the wait with these words whose answer counts no more; it is told from the
     new one from now on.
     """
+    if agent is not None:
+        _check_room(agent)
     if over is not None and not _gives_way(over):
         raise WaitOpen(_why_not(asked, by))  # somebody else asked anew
     outer = (
@@ -198,6 +198,7 @@ NOBODY = "Nobody could answer this question, since who asks does not approve. Na
 
 
 def _check_room(token: ApiToken) -> None:
+    ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)  # counts one after the other
     most = int(settings.WAYSTATION_TOKEN_WAITS)
     asked = Wait.objects.filter(token=token, outer__name__startswith=OF_TOKENS)
     if asked.filter(pause__in=Pause.objects.open()).count() >= most:

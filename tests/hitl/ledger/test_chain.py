@@ -243,6 +243,18 @@ def test_an_untouched_ledger_is_whole(chain):
     )
 
 
+def test_who_decides_while_it_is_looked_at_is_no_breach(chain, make_order, ana, monkeypatch):
+    """Its end was read before its decisions: a ledger in use was told as cut or continued."""
+    waits, look = drive(make_order()), verification.LedgerCheck._chain
+
+    def decided_meanwhile(check, ledger, held):
+        answer(waits, ana)
+        return look(check, ledger, held)
+
+    monkeypatch.setattr(verification.LedgerCheck, "_chain", decided_meanwhile)
+    assert breaches() == []
+
+
 @pytest.mark.usefixtures("unguarded")
 def test_each_column_that_was_changed_is_found(chain, zoe):
     """P11: every column that says something, and words at the beginning and at the end too."""

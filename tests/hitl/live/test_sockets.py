@@ -15,6 +15,7 @@ from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.live import consumers, inbox_feed, socket_messages
 from hitl.live import hub as hubs
+from hitl.live.backpressure import Gone
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -270,3 +271,25 @@ def noting(function, statements):
             return function(*args)
 
     return run
+
+
+async def test_a_client_that_leaves_before_its_answer_is_followed_by_nobody(
+    url, as_ana, paused, monkeypatch
+):
+    """P12: its socket went on reading the log and looking at rights, for ever."""
+    left = asyncio.Event()
+
+    async def leave(*_, **__):
+        left.set()
+        raise Gone("the client has left")
+
+    async with asyncio.timeout(3 * PATIENCE):
+        communicator = WebsocketCommunicator(
+            application, f"{url}?after={paused.thread.last_seq}", headers=as_ana
+        )
+        await communicator.connect(timeout=PATIENCE)
+        await becomes(lambda: hubs.watchers()["threads"] == 1, seconds=PATIENCE)
+        monkeypatch.setattr(consumers.LiveConsumer, "send", leave)
+        await communicator.send_to(text_data='{"type": "ping"}')
+        await left.wait()
+        await becomes(lambda: hubs.watchers()["threads"] == 0, seconds=PATIENCE)

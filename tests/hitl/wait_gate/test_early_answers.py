@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints.models import Event
+from checkpoints.store import StoreUnavailable
 from hitl.decisions import claims, services
 from hitl.decisions.services import Answer
 from hitl.models import Decision, EarlyAnswer, Via
@@ -139,6 +140,39 @@ def test_it_may_be_for_a_later_question_and_is_eaten_by_no_other(order, ana):
         "execute",
         "review",
     ]
+
+
+def test_its_question_is_found_behind_any_number_of_earlier_ones(order, ana, monkeypatch):
+    """It was looked for among the oldest: that of a run that had asked often never came."""
+    monkeypatch.setattr(early_answers, "LOOKED_AT", 1)
+    kept = send(order.latest_run, ana, **bound("execute")).kept
+    order = drive(order)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
+    drive(order)
+    sweep()
+    kept.refresh_from_db()
+    assert (kept.status, kept.pause.step) == ("taken", "execute")
+
+
+def test_one_whose_store_is_away_holds_up_no_others(order, ana, monkeypatch):
+    """P12: it stayed the first in line, and was tried at every sweep."""
+    kept = send(order.latest_run, ana, **PLAN).kept
+    drive(order)
+
+    def away(*_, **__):
+        raise StoreUnavailable("the store is away")
+
+    with monkeypatch.context() as during:
+        during.setattr("hitl.wait_gate.resume_events.answer", away)
+        sweep()
+        EarlyAnswer.objects.update(changed_at=timezone.now() - 2 * early_answers.STALE)
+        sweep()
+    kept.refresh_from_db()
+    assert kept.status == "taking"
+    assert kept.changed_at > timezone.now() - early_answers.STALE
+    sweep(timezone.now() + 2 * early_answers.STALE)
+    kept.refresh_from_db()
+    assert kept.status == "taken"
 
 
 def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):

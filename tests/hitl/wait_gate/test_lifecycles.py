@@ -15,7 +15,7 @@ from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
 from hitl.models.outbound import Delivery
 from hitl.outbound import messages, quotas
-from hitl.wait_gate import lifecycles
+from hitl.wait_gate import lifecycles, resume
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import Lifecycle
@@ -47,6 +47,22 @@ def test_a_wait_is_waiting_then_resumed_also_behind_its_end_until_the_next(ana, 
     ask(client, "booking-1", node_id="post")
     assert where(client, "booking-1") == ("waiting_external", "waiting_external")
     assert listed(client) == ["booking-1"]
+
+
+def test_an_engine_that_speaks_while_its_question_is_answered_is_heard(ana, api, monkeypatch):
+    """It was told that its question had not been answered, which it had by then."""
+    client, move = api(ana), resume._move
+    ask(client, "booking-1")
+
+    def answered_by_then(*given):
+        moved = move(*given)
+        monkeypatch.undo()
+        answer("booking-1")
+        return moved
+
+    monkeypatch.setattr(resume, "_move", answered_by_then)
+    told = client.post(f"{URL}/booking-1/status", {"status": "completed"}, format="json")
+    assert (told.status_code, told.json().get("lifecycle")) == (200, "completed"), told.json()
 
 
 @pytest.mark.parametrize("ends", ["completed", "failed"])

@@ -59,6 +59,18 @@ def test_a_token_has_a_bounded_number_of_open_questions(token, ben, settings):
     assert ask(ApiToken.make(token.user, name="other", scope="ask")[0]).status == "pending"
 
 
+@pytest.mark.both_databases
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
+def test_its_bound_is_passed_by_no_requests_at_once(token, ben, settings):
+    """P12: each counted before any of the others was there."""
+    settings.WAYSTATION_TOKEN_WAITS = 2
+    asked = at_once(*[lambda key=str(number): ask(token, key) for number in range(6)])
+    refused = [error for error in asked if isinstance(error, Exception)]
+    assert [type(error) for error in refused] == [waits.TooManyWaits] * 4, asked
+    assert Pause.objects.open().count() == 2
+
+
 def test_the_page_of_a_request_is_no_conversation(token, ana, ben):
     """Its person is no chat partner: nothing to resume, no message, no empty box."""
     pause = ask(token).pause
