@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from extensions.langgraph.api import assistants, threads
+from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphAssistant, LangGraphAssistantVersion
 from runs import limits
 from runs.models import TemplateAccess
-from tests.doors.langgraph import refused, sdk_of
+from tests.doors.langgraph import refused, sdk_of, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 ABOUT = {"suite": "mine", "colour": "red"}
@@ -202,3 +204,13 @@ def test_a_threads_title_is_what_its_metadata_says(sdk, ana):
     sdk.threads.create(metadata={"title": 5})
     titles = set(ana.threads.values_list("title", flat=True))
     assert titles == {"Trip to Rome", "x" * 200, ""}
+
+
+def test_of_two_that_make_one_of_the_same_id_at_once_both_have_it(sdk, monkeypatch):
+    """Workers that start together, each with `do_nothing`: the second one looked too early."""
+    key, known = str(uuid.uuid4()), assistants.saved_as
+    sdk.assistants.create("writing", assistant_id=key, name="Mine")
+    looks = iter([None])
+    monkeypatch.setattr(assistants, "saved_as", lambda *of: next(looks, known(*of)))
+    again = sdk.assistants.create("writing", assistant_id=key, if_exists="do_nothing")
+    assert (again["assistant_id"], again["name"]) == (key, "Mine")
