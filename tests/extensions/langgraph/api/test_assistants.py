@@ -214,3 +214,21 @@ def test_of_two_that_make_one_of_the_same_id_at_once_both_have_it(sdk, monkeypat
     monkeypatch.setattr(assistants, "saved_as", lambda *of: next(looks, known(*of)))
     again = sdk.assistants.create("writing", assistant_id=key, if_exists="do_nothing")
     assert (again["assistant_id"], again["name"]) == (key, "Mine")
+
+
+def test_of_two_changes_of_a_threads_metadata_at_once_both_stay(sdk, monkeypatch):
+    key = sdk.threads.create(metadata={"first": 1})["thread_id"]
+    find, other = threads.find, [True]
+
+    def find_then_wait(call):
+        found = find(call)
+        if other:
+            other.clear()
+            sdk.threads.update(key, metadata={"second": 2})
+        return found
+
+    monkeypatch.setattr(threads, "find", find_then_wait)
+    sdk.threads.update(key, metadata={"third": 3})
+    kept = {"first": 1, "second": 2, "third": 3}
+    assert kept.items() <= sdk.threads.get(key)["metadata"].items()
+    assert [one["thread_id"] for one in sdk.threads.search(metadata=kept)] == [key]
