@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from extensions.langgraph.api import assistants, reviewing, threads
@@ -98,8 +98,9 @@ def search(call: Call) -> Reply:
     given = call.body(SearchIn)
     if given.sort_by not in {"created_at", "updated_at", "thread_id"}:
         raise invalid("sort_by is one of created_at, updated_at, thread_id.")
-    by = "head__created_at" if given.sort_by == "updated_at" else "pk"
-    order = by if given.sort_order.lower() == "asc" else f"-{by}"
+    changed = Coalesce("head__created_at", "created_at")  # as `threads.shown` says it
+    by = changed if given.sort_by == "updated_at" else F("pk")
+    order = by.asc() if given.sort_order.lower() == "asc" else by.desc()
     found = _found(call, given)
     total = found.count()
     offset, limit = max(given.offset, 0), min(max(given.limit, 1), MOST)

@@ -232,3 +232,14 @@ def test_of_two_changes_of_a_threads_metadata_at_once_both_stay(sdk, monkeypatch
     kept = {"first": 1, "second": 2, "third": 3}
     assert kept.items() <= sdk.threads.get(key)["metadata"].items()
     assert [one["thread_id"] for one in sdk.threads.search(metadata=kept)] == [key]
+
+
+def test_threads_without_a_run_are_sorted_by_when_they_were_made(sdk):
+    old = sdk.threads.create()["thread_id"]
+    ran = sdk.threads.create()["thread_id"]
+    sdk.runs.create(ran, "writing", input={"topic": "Rome"})
+    new = sdk.threads.create()["thread_id"]
+    rising = [old, ran, new]
+    for order, keys in (("asc", rising), ("desc", rising[::-1])):
+        found = sdk.threads.search(sort_by="updated_at", sort_order=order)
+        assert [one["thread_id"] for one in found] == keys
