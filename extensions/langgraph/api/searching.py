@@ -62,7 +62,7 @@ def _uuid(value: Any) -> uuid.UUID | None:
 def _runs_of(value: Any) -> Any:
     """Runs of a thread by a template, by its slug or its assistant's id."""
     slugs = set(Run.objects.values_list("definition__template_slug", flat=True).distinct())
-    slug = next((slug for slug in slugs if value in {slug, assistants.id_of(slug)}), None)
+    slug = next((slug for slug in slugs if value in (slug, assistants.id_of(slug))), None)
     return Run.objects.filter(thread=OuterRef("pk"), definition__template_slug=slug)
 
 

@@ -243,3 +243,11 @@ def test_threads_without_a_run_are_sorted_by_when_they_were_made(sdk):
     for order, keys in (("asc", rising), ("desc", rising[::-1])):
         found = sdk.threads.search(sort_by="updated_at", sort_order=order)
         assert [one["thread_id"] for one in found] == keys
+
+
+@pytest.mark.parametrize("value", [["writing"], {"a": 1}])
+def test_a_search_for_what_no_template_is_called_finds_nothing(sdk, value):
+    thread = sdk.threads.create()["thread_id"]
+    sdk.runs.create(thread, "writing", input={"topic": "Rome"})
+    for name in ("graph_id", "assistant_id"):
+        assert sdk.threads.search(metadata={name: value}) == []
