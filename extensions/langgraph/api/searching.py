@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
+from pydantic import Field
 
 from extensions.langgraph.api import assistants, reviewing, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
@@ -25,7 +26,7 @@ class SearchIn(Given):
     ids: list[str] = []
     status: str = ""
     limit: int = 10
-    offset: int = 0
+    offset: int = Field(default=0, le=10**6)
     sort_by: str = "created_at"
     sort_order: str = "desc"
     select: list[str] = []

@@ -251,3 +251,8 @@ def test_a_search_for_what_no_template_is_called_finds_nothing(sdk, value):
     sdk.runs.create(thread, "writing", input={"topic": "Rome"})
     for name in ("graph_id", "assistant_id"):
         assert sdk.threads.search(metadata={name: value}) == []
+
+
+def test_a_page_beyond_all_pages_is_refused(sdk, ana):
+    with pytest.raises(StreamRefused, match="offset"):
+        sent(ana, "POST", "/threads/search", {"offset": 10**30})
