@@ -84,17 +84,23 @@ class NotAnswered(WaystationError):
         self.question = question
         super().__init__(f"Nobody has answered {question.pause_id} yet; it stays open.")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.question,)
+
 
 class Denied(WaystationError):
     """A call was not approved, so it was not made."""
 
     def __init__(self, name: str, answer: Answer) -> None:
-        self.answer = answer
+        self.name, self.answer = name, answer
         nobody = answer.expired or (answer.approved and answer.by is None)
         by = f" by {answer.by}" if answer.by else ""
         why = "nobody answered in time" if nobody else f"{answer.decision}{by}"
         said = f": {answer.feedback}" if answer.feedback else ""
         super().__init__(f"{name} was not called: {why}{said}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.answer)
 
 
 class WebhookInvalid(WaystationError):

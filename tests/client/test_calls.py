@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from waystation_client import Answer, Conflict, Denied
+from waystation_client import (
+    Answer,
+    Conflict,
+    Denied,
+    NotAnswered,
+    Question,
+    Waystation,
+    terminal,
+)
 from waystation_client.approvals import Call, check
 from waystation_client.questions import wait_of
 from waystation_client.requests import address, delay
@@ -117,3 +125,13 @@ def test_a_refusal_survives_a_process_border():
     refused = Conflict({"status": 409, "code": "pause_closed", "detail": "ben was first"})
     again = pickle.loads(pickle.dumps(refused))
     assert (type(again), again.code, str(again)) == (Conflict, "pause_closed", str(refused))
+
+
+def test_what_a_wait_ends_with_survives_a_process_border():
+    answer = Answer("cancel", None, "too much", "ben", None, {})
+    denied = pickle.loads(pickle.dumps(Denied("pay", answer)))
+    assert (denied.answer, str(denied)) == (answer, str(Denied("pay", answer)))
+    standing: Any = {"pause_id": "pse_1"}
+    waits = NotAnswered(Question({"run_id": "x", "question": "Why?"}, standing))
+    again = pickle.loads(pickle.dumps(waits))
+    assert (again.question, str(again)) == (waits.question, str(waits))
