@@ -117,6 +117,19 @@ KINDS: dict[int, type[Refused]] = {
 }
 
 
+def checked(url: str, token: str) -> str:
+    """The token. Raises ValueError for what can be no address and what can be no token; neither is
+    repeated: both may hold secrets.
+    """
+    try:
+        httpx.URL(url)
+    except httpx.InvalidURL:
+        raise ValueError("Waystation was given what is no address (WAYSTATION_URL).") from None
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError("Waystation was given what is no token (WAYSTATION_TOKEN).")
+    return token
+
+
 def problem_of(response: httpx.Response) -> WaystationError:
     """The error of an answer that is none of 2xx, whose body has been read."""
     status = response.status_code

@@ -135,3 +135,16 @@ def test_what_a_wait_ends_with_survives_a_process_border():
     waits = NotAnswered(Question({"run_id": "x", "question": "Why?"}, standing))
     again = pickle.loads(pickle.dumps(waits))
     assert (again.question, str(again)) == (waits.question, str(waits))
+
+
+@pytest.mark.parametrize("token", ["wst_one\nwst_two", "wst_ä", "wst_a b"])
+def test_what_is_no_token_is_refused_before_it_is_sent_and_never_repeated(token):
+    """A file with two tokens: what refused the header quoted it whole."""
+    with pytest.raises(ValueError, match="token") as refused:
+        Waystation("http://waystation.example", token)
+    assert token not in str(refused.value) and repr(token) not in str(refused.value)
+
+
+def test_an_address_that_is_none_is_refused_as_a_value():
+    with pytest.raises(ValueError, match="no address"):
+        Waystation("http://waystation.example:port", "wst_one")
