@@ -148,3 +148,9 @@ def test_what_is_no_token_is_refused_before_it_is_sent_and_never_repeated(token)
 def test_an_address_that_is_none_is_refused_as_a_value():
     with pytest.raises(ValueError, match="no address"):
         Waystation("http://waystation.example:port", "wst_one")
+
+
+def test_a_line_about_an_answer_names_who_gave_it_from_outside():
+    found: Any = {"question": "Why?", "run_id": "x", "lifecycle": "completed", "pause_id": "pse_1"}
+    found["answer"] = {"decision": "approve", "decided_by": None, "external": "zoe@example.org"}
+    assert [*terminal.workflow(found)][-1] == "Answered: approve by zoe@example.org"
