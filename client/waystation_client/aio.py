@@ -67,7 +67,7 @@ class AsyncWaystation:
             missing = "an address (WAYSTATION_URL)" if not url else "a token (WAYSTATION_TOKEN)"
             raise ValueError(f"Waystation needs {missing}.")
         self.url = url.rstrip("/")
-        self._token = token.strip()
+        self._token = errors.checked(self.url, token.strip())
         self._timeout, self._attempts = timeout, max(1, attempts)
         self._own = http is None
         self._http = http or httpx.AsyncClient()

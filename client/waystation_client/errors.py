@@ -84,17 +84,23 @@ class NotAnswered(WaystationError):
         self.question = question
         super().__init__(f"Nobody has answered {question.pause_id} yet; it stays open.")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.question,)
+
 
 class Denied(WaystationError):
     """A call was not approved, so it was not made."""
 
     def __init__(self, name: str, answer: Answer) -> None:
-        self.answer = answer
+        self.name, self.answer = name, answer
         nobody = answer.expired or (answer.approved and answer.by is None)
         by = f" by {answer.by}" if answer.by else ""
         why = "nobody answered in time" if nobody else f"{answer.decision}{by}"
         said = f": {answer.feedback}" if answer.feedback else ""
         super().__init__(f"{name} was not called: {why}{said}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.answer)
 
 
 class WebhookInvalid(WaystationError):
@@ -109,6 +115,19 @@ KINDS: dict[int, type[Refused]] = {
     410: NotFound,
     429: TooMany,
 }
+
+
+def checked(url: str, token: str) -> str:
+    """The token. Raises ValueError for what can be no address and what can be no token; neither is
+    repeated: both may hold secrets.
+    """
+    try:
+        httpx.URL(url)
+    except httpx.InvalidURL:
+        raise ValueError("Waystation was given what is no address (WAYSTATION_URL).") from None
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError("Waystation was given what is no token (WAYSTATION_TOKEN).")
+    return token
 
 
 def problem_of(response: httpx.Response) -> WaystationError:

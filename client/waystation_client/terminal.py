@@ -68,7 +68,8 @@ def workflow(found: WorkflowOut) -> Iterator[str]:
     yield found["question"] or found["run_id"]
     yield f"{found['run_id']}, {found['lifecycle']}, {found['pause_id'] or 'asks nothing'}"
     if (given := found["answer"]) is not None:
-        yield f"Answered: {given['decision']} by {given['decided_by'] or 'the rules'}"
+        by = given["decided_by"] or given["external"] or "the rules"
+        yield f"Answered: {given['decision']} by {by}"
 
 
 TOLD = ("message", "step", "node_id", "prompt", "decision", "by", "error", "content")

@@ -54,10 +54,10 @@ def verify_webhook(
     message_id, at = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
     if not message_id or not (at.isascii() and at.isdecimal() and len(at) < 13):
         raise WebhookInvalid("It has no webhook-id or no webhook-timestamp.")
-    signed = f"{message_id}.{at}.".encode() + bytes(body)
+    signed = f"{message_id}.{at}.".encode(errors="surrogatepass") + bytes(body)
     wanted = [_signature(one, signed) for one in ([secret] if isinstance(secret, str) else secret)]
     told = [
-        part[3:].encode()
+        part[3:].encode(errors="surrogatepass")
         for part in given.get("webhook-signature", "").split(" ")[:MOST]
         if part.startswith("v1,")
     ]

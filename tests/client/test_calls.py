@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from waystation_client import Answer, Conflict, Denied
+from waystation_client import (
+    Answer,
+    Conflict,
+    Denied,
+    NotAnswered,
+    Question,
+    Waystation,
+    terminal,
+)
 from waystation_client.approvals import Call, check
 from waystation_client.questions import wait_of
 from waystation_client.requests import address, delay
@@ -117,3 +125,32 @@ def test_a_refusal_survives_a_process_border():
     refused = Conflict({"status": 409, "code": "pause_closed", "detail": "ben was first"})
     again = pickle.loads(pickle.dumps(refused))
     assert (type(again), again.code, str(again)) == (Conflict, "pause_closed", str(refused))
+
+
+def test_what_a_wait_ends_with_survives_a_process_border():
+    answer = Answer("cancel", None, "too much", "ben", None, {})
+    denied = pickle.loads(pickle.dumps(Denied("pay", answer)))
+    assert (denied.answer, str(denied)) == (answer, str(Denied("pay", answer)))
+    standing: Any = {"pause_id": "pse_1"}
+    waits = NotAnswered(Question({"run_id": "x", "question": "Why?"}, standing))
+    again = pickle.loads(pickle.dumps(waits))
+    assert (again.question, str(again)) == (waits.question, str(waits))
+
+
+@pytest.mark.parametrize("token", ["wst_one\nwst_two", "wst_ä", "wst_a b"])
+def test_what_is_no_token_is_refused_before_it_is_sent_and_never_repeated(token):
+    """A file with two tokens: what refused the header quoted it whole."""
+    with pytest.raises(ValueError, match="token") as refused:
+        Waystation("http://waystation.example", token)
+    assert token not in str(refused.value) and repr(token) not in str(refused.value)
+
+
+def test_an_address_that_is_none_is_refused_as_a_value():
+    with pytest.raises(ValueError, match="no address"):
+        Waystation("http://waystation.example:port", "wst_one")
+
+
+def test_a_line_about_an_answer_names_who_gave_it_from_outside():
+    found: Any = {"question": "Why?", "run_id": "x", "lifecycle": "completed", "pause_id": "pse_1"}
+    found["answer"] = {"decision": "approve", "decided_by": None, "external": "zoe@example.org"}
+    assert [*terminal.workflow(found)][-1] == "Answered: approve by zoe@example.org"

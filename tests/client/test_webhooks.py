@@ -48,6 +48,8 @@ UNNAMED = signed(SECRET)["webhook-signature"].removeprefix("v1,")
         ({**signed(SECRET), "webhook-signature": UNNAMED}, BODY, NOW),
         ({"webhook-id": "msg_1"}, BODY, NOW),
         ({**signed(SECRET), "webhook-timestamp": "١٢٣"}, BODY, NOW),
+        ({**signed(SECRET), "webhook-id": "msg_\udcff"}, BODY, NOW),
+        ({**signed(SECRET), "webhook-signature": "v1,\udcff"}, BODY, NOW),
         ({}, BODY, NOW),
         (signed(SECRET, body=b"no JSON"), b"no JSON", NOW),
     ],

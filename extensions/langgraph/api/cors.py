@@ -10,7 +10,7 @@ from django.conf import settings
 
 from hitl.live.admission import Send
 
-METHODS = b"GET, POST, PATCH, DELETE"
+METHODS = b"GET, POST, PUT, PATCH, DELETE"
 TAKEN = b"authorization, content-type, idempotency-key, last-event-id, prefer, x-api-key"
 SHOWN = b"Content-Location, Location, X-Pagination-Next, X-Pagination-Total"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
+from pydantic import Field
 
 from extensions.langgraph.api import assistants, reviewing, threads
 from extensions.langgraph.api.calls import Call, Given, Reply, invalid, key_of
@@ -25,7 +26,7 @@ class SearchIn(Given):
     ids: list[str] = []
     status: str = ""
     limit: int = 10
-    offset: int = 0
+    offset: int = Field(default=0, le=10**6)
     sort_by: str = "created_at"
     sort_order: str = "desc"
     select: list[str] = []
@@ -62,7 +63,7 @@ def _uuid(value: Any) -> uuid.UUID | None:
 def _runs_of(value: Any) -> Any:
     """Runs of a thread by a template, by its slug or its assistant's id."""
     slugs = set(Run.objects.values_list("definition__template_slug", flat=True).distinct())
-    slug = next((slug for slug in slugs if value in {slug, assistants.id_of(slug)}), None)
+    slug = next((slug for slug in slugs if value in (slug, assistants.id_of(slug))), None)
     return Run.objects.filter(thread=OuterRef("pk"), definition__template_slug=slug)
 
 
@@ -98,8 +99,9 @@ def search(call: Call) -> Reply:
     given = call.body(SearchIn)
     if given.sort_by not in {"created_at", "updated_at", "thread_id"}:
         raise invalid("sort_by is one of created_at, updated_at, thread_id.")
-    by = "head__created_at" if given.sort_by == "updated_at" else "pk"
-    order = by if given.sort_order.lower() == "asc" else f"-{by}"
+    changed = Coalesce("head__created_at", "created_at")  # as `threads.shown` says it
+    by = changed if given.sort_by == "updated_at" else F("pk")
+    order = by.asc() if given.sort_order.lower() == "asc" else by.desc()
     found = _found(call, given)
     total = found.count()
     offset, limit = max(given.offset, 0), min(max(given.limit, 1), MOST)

@@ -215,14 +215,14 @@ def metadata_of(thread: Thread) -> dict[str, Any]:
 def change(call: Call) -> Reply:
     given = call.body(ThreadChangeIn)
     thread = find(call)
-    merged = {**metadata_of(thread), **given.metadata}
-    check(merged)
     with transaction.atomic(durable=True):
-        row, _ = LangGraphThread.objects.update_or_create(
-            thread=thread,
-            defaults={"metadata": merged},
-            create_defaults={"metadata": merged, "wire_id": thread.pk},
-        )
+        LangGraphThread.objects.get_or_create(thread=thread, defaults={"wire_id": thread.pk})
+        # of two changes at once the second one joins what the first one wrote
+        row = LangGraphThread.objects.select_for_update().get(thread=thread)
+        thread.langgraph = row
+        row.metadata = {**metadata_of(thread), **given.metadata}
+        check(row.metadata)
+        row.save(update_fields=["metadata"])
         _tag(row)
     if "return=minimal" in call.headers.get("prefer", ""):
         return Reply(status=204)

@@ -29,7 +29,7 @@ def values_of(checkpoint: Checkpoint | None, *, for_chat: bool = True) -> dict[s
         return {}
     values = dict(store.load(checkpoint))
     said = values.get("messages")
-    if isinstance(said, Sequence):
+    if isinstance(said, Sequence) and not isinstance(said, str):
         messages = [_message(message) for message in said]
         values["messages"] = list(_with_results(messages)) if for_chat else messages
     elif for_chat and "messages" not in values and isinstance(values.get("input"), str):
@@ -66,9 +66,8 @@ def _with_results(messages: Sequence[Any]) -> Iterator[Any]:
     known = [one.get("tool_call_id") for one in messages if isinstance(one, Mapping)]
     for message in messages:
         yield message
-        calls = message.get("tools") if isinstance(message, Mapping) else None
-        for call in calls if isinstance(calls, Sequence) else ():
-            ended = ENDS.get(str(call.get("status"))) if isinstance(call, Mapping) else None
+        for call in _calls(message):
+            ended = ENDS.get(str(call.get("status")))
             if ended and call.get("id") and call["id"] not in known:
                 yield {
                     "id": str(uuid.uuid5(uuid.NAMESPACE_OID, str(call["id"]))),
@@ -78,6 +77,12 @@ def _with_results(messages: Sequence[Any]) -> Iterator[Any]:
                     "content": call.get("result") or "",
                     "status": ended,
                 }
+
+
+def _calls(message: Any) -> list[Mapping[str, Any]]:
+    """Calls of tools in a message, which may be of any form: a state is what clients write too."""
+    calls = message.get("tools") if isinstance(message, Mapping) else None
+    return [one for one in calls if isinstance(one, Mapping)] if isinstance(calls, Sequence) else []
 
 
 def _message(message: Any) -> Any:
@@ -94,8 +99,8 @@ def _message(message: Any) -> Any:
                     "args": call.get("arguments") or {},
                     "type": "tool_call",
                 }
-                for call in message.get("tools") or ()
-                if isinstance(call, Mapping) and "tool" in call
+                for call in _calls(message)
+                if "tool" in call
             ]
         }
     return {**message, "type": kind, **more}

@@ -463,6 +463,8 @@ def test_what_is_not_here_says_so(server: SlowStack):
         assert asked.headers["access-control-allow-origin"] == page["Origin"]
         taken = asked.headers["access-control-allow-headers"].split(", ")
         assert {"x-api-key", "idempotency-key", "last-event-id"} <= set(taken)
+        methods = asked.headers["access-control-allow-methods"].split(", ")
+        assert set(methods) == {"GET", "POST", "PUT", "PATCH", "DELETE"}
         refused = http.post("/threads", headers=page, json={})
         assert (refused.status_code, refused.headers["vary"]) == (401, "Origin")
         elsewhere = {"Origin": "https://evil.example", "x-api-key": str(TOKENS["ana"])}

@@ -75,7 +75,7 @@ def create(call: Call) -> Reply:
     )
     _check_words(says)
     if _is_taken(key):
-        raise _taken()
+        return _made_before(call, key, given)
     try:
         with transaction.atomic(durable=True):
             _one_by_one(call)
@@ -89,7 +89,7 @@ def create(call: Call) -> Reply:
             )
             says.save(force_insert=True)
     except IntegrityError:  # of two at once one wins
-        raise _taken() from None
+        return _made_before(call, key, given)
     return _reply(Saved(says.assistant, says))
 
 
@@ -193,8 +193,12 @@ def _is_taken(key: uuid.UUID) -> bool:
     )
 
 
-def _taken() -> StreamRefused:
-    return StreamRefused(409, "assistant_exists", "There is an assistant of this id already.")
+def _made_before(call: Call, key: uuid.UUID, given: AssistantIn) -> Reply:
+    """The caller's own under this id, where that is enough. Raises StreamRefused."""
+    known = assistants.saved_as(call, str(key)) if given.if_exists == "do_nothing" else None
+    if known is None:
+        raise StreamRefused(409, "assistant_exists", "There is an assistant of this id already.")
+    return _reply(known)
 
 
 def _check(given: _Said) -> None:

@@ -134,7 +134,7 @@ def answer(call: Call, command: CommandIn) -> dict[str, Any]:
         result = run(replace(call, data=command.params))
     # of any layer below: what is none of a client's is raised again
     except Exception as error:
-        refusal = _refusal(error, call)
+        refusal = _refusal(error)
         if refusal is None:
             raise
         return envelope(command.id, *refusal)
@@ -147,7 +147,7 @@ def envelope(number: int | None, code: Code, words: str) -> dict[str, Any]:
     return {"type": "error", "id": number, "error": code, "message": words}
 
 
-def _refusal(error: Exception, call: Call) -> tuple[Code, str] | None:
+def _refusal(error: Exception) -> tuple[Code, str] | None:
     """None where it is not the command's fault."""
     if isinstance(error, Refused):
         return error.code, str(error)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from extensions.langgraph.api import assistants, threads
+from hitl.live.pump import StreamRefused
 from hitl.models import LangGraphAssistant, LangGraphAssistantVersion
 from runs import limits
 from runs.models import TemplateAccess
-from tests.doors.langgraph import refused, sdk_of
+from tests.doors.langgraph import refused, sdk_of, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 ABOUT = {"suite": "mine", "colour": "red"}
@@ -202,3 +204,55 @@ def test_a_threads_title_is_what_its_metadata_says(sdk, ana):
     sdk.threads.create(metadata={"title": 5})
     titles = set(ana.threads.values_list("title", flat=True))
     assert titles == {"Trip to Rome", "x" * 200, ""}
+
+
+def test_of_two_that_make_one_of_the_same_id_at_once_both_have_it(sdk, monkeypatch):
+    """Workers that start together, each with `do_nothing`: the second one looked too early."""
+    key, known = str(uuid.uuid4()), assistants.saved_as
+    sdk.assistants.create("writing", assistant_id=key, name="Mine")
+    looks = iter([None])
+    monkeypatch.setattr(assistants, "saved_as", lambda *of: next(looks, known(*of)))
+    again = sdk.assistants.create("writing", assistant_id=key, if_exists="do_nothing")
+    assert (again["assistant_id"], again["name"]) == (key, "Mine")
+
+
+def test_of_two_changes_of_a_threads_metadata_at_once_both_stay(sdk, monkeypatch):
+    key = sdk.threads.create(metadata={"first": 1})["thread_id"]
+    find, other = threads.find, [True]
+
+    def find_then_wait(call):
+        found = find(call)
+        if other:
+            other.clear()
+            sdk.threads.update(key, metadata={"second": 2})
+        return found
+
+    monkeypatch.setattr(threads, "find", find_then_wait)
+    sdk.threads.update(key, metadata={"third": 3})
+    kept = {"first": 1, "second": 2, "third": 3}
+    assert kept.items() <= sdk.threads.get(key)["metadata"].items()
+    assert [one["thread_id"] for one in sdk.threads.search(metadata=kept)] == [key]
+
+
+def test_threads_without_a_run_are_sorted_by_when_they_were_made(sdk):
+    old = sdk.threads.create()["thread_id"]
+    ran = sdk.threads.create()["thread_id"]
+    sdk.runs.create(ran, "writing", input={"topic": "Rome"})
+    new = sdk.threads.create()["thread_id"]
+    rising = [old, ran, new]
+    for order, keys in (("asc", rising), ("desc", rising[::-1])):
+        found = sdk.threads.search(sort_by="updated_at", sort_order=order)
+        assert [one["thread_id"] for one in found] == keys
+
+
+@pytest.mark.parametrize("value", [["writing"], {"a": 1}])
+def test_a_search_for_what_no_template_is_called_finds_nothing(sdk, value):
+    thread = sdk.threads.create()["thread_id"]
+    sdk.runs.create(thread, "writing", input={"topic": "Rome"})
+    for name in ("graph_id", "assistant_id"):
+        assert sdk.threads.search(metadata={name: value}) == []
+
+
+def test_a_page_beyond_all_pages_is_refused(sdk, ana):
+    with pytest.raises(StreamRefused, match="offset"):
+        sent(ana, "POST", "/threads/search", {"offset": 10**30})

@@ -317,3 +317,15 @@ def test_a_request_with_a_key_edits_once(ana, give, thread):
     first, again = (sent(ana, "POST", path, body, key="one") for _ in range(2))
     assert first == again
     assert Run.objects.filter(edits.ONLY).count() == 1
+
+
+@pytest.mark.parametrize("tools", [5, True, "x"])
+def test_messages_of_any_form_are_shown(sdk, give, thread, tools):
+    """A state is anybody's who may edit it, and a list of threads shows all of it."""
+    give(template="talk", input=say("Hello"))
+    key = str(thread.pk)
+    odd = {"id": "m1", "role": "assistant", "content": "Hi", "tools": tools}
+    sdk.threads.update_state(key, {"messages": [odd]})
+    shown: Any = sdk.threads.get_state(key)
+    assert shown["values"]["messages"][-1]["tool_calls"] == []
+    assert [one["thread_id"] for one in sdk.threads.search()] == [key]
