@@ -93,7 +93,7 @@ def _local(path: str, folders: Sequence[Path]) -> str:
     if not path.startswith("/"):
         raise BadSource("relative_path", "Give a local repository as an absolute path.")
     real = _inside(path, folders)
-    git_dirs = _git_dirs(real) if Path(real).is_dir() else []
+    git_dirs = _git_dirs(real) if os.path.isdir(real) else []
     if not git_dirs:
         raise BadSource("not_a_repository", f"{path} is not a git repository.")
     for git_dir in git_dirs:  # a linked worktree or alternates may lead elsewhere

@@ -70,6 +70,10 @@ def test_only_the_repository_itself_counts(allowed):
         assert code(allowed / name, [allowed]) == "not_a_repository"
 
 
+def test_name_longer_than_the_file_system_takes_is_no_repository(allowed):
+    assert code(allowed / ("a" * 300), [allowed]) == "not_a_repository"
+
+
 def test_a_worktree_or_alternates_do_not_lead_outside(allowed, tmp_path):
     git(tmp_path / "secret" / "repo", "worktree", "add", "-q", str(allowed / "tree"))
     assert code(allowed / "tree", [allowed]) == "outside_allowed_folders"
