@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from django.db import transaction
 
-from checkpoints.database import locks
+from checkpoints.database import locks, outages
 from checkpoints.database.rounds import RoundItem
 from runs.models import Occurrence, Schedule
 from runs.models.schedules import OccurrenceStatus, Overlap
@@ -184,9 +184,12 @@ def stop(schedule: Schedule, why: str, *, now: dt.datetime) -> None:
 
 
 def _put_off(schedule: Schedule, error: Exception, now: dt.datetime) -> None:
-    """Look again in a while; what has been tried for long is refused, with the kind of error."""
-    old = Occurrence.objects.open().filter(schedule=schedule, made_at__lte=now - GIVE_UP)
-    words = f"something went wrong on the server ({type(error).__name__}); its log says what"
-    old.update(status=OccurrenceStatus.REFUSED, why=words, settled_at=now)
+    """Look again in a while; what has been tried for long is refused, with the kind of error, but
+    for the database's trouble, which passes.
+    """
+    if not outages.is_trouble(error):
+        old = Occurrence.objects.open().filter(schedule=schedule, made_at__lte=now - GIVE_UP)
+        words = f"something went wrong on the server ({type(error).__name__}); its log says what"
+        old.update(status=OccurrenceStatus.REFUSED, why=words, settled_at=now)
     fresh = Schedule.objects.due(now=now).filter(pk=schedule.pk)
     fresh.update(next_at=now + TROUBLE)

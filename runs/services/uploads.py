@@ -22,6 +22,7 @@ from checkpoints import ids, store
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Thread
+from checkpoints.state import codec
 from checkpoints.text import media
 from runs.limits import UPLOADS
 from runs.models import Artifact, Run, Upload
@@ -99,7 +100,9 @@ class Desk:
         return Brought(path, row.name, row.size, row.digest)
 
     def _known(self, path: str, given: Mapping[str, Any]) -> Brought:
-        rows = Artifact.objects.exclude(media="").filter(digest=str(given["sha256"]))
+        rows = Artifact.objects.exclude(media="").filter(
+            digest=codec.readable(str(given["sha256"]))
+        )
         row = rows.filter(thread=self.thread).first() if self.thread is not None else None
         if row is None:
             raise BadFile(path, gettext("There is no such file here. Send it."))
@@ -206,7 +209,7 @@ def _owned(owner: User | str) -> dict[str, Any]:
 
 def _read(field: str, path: str, folders: Sequence[Path]) -> tuple[str, bytes]:
     """Never tells of a path outside the folders whether it is there."""
-    if "\0" in path or not path.startswith("/"):
+    if codec.holds_unreadable(path) or not path.startswith("/"):
         raise BadFile(field, "Give the file as an absolute path.")
     real = Path(os.path.realpath(path))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):

@@ -17,7 +17,7 @@ from django.db.models import F
 from django.utils.translation import gettext, override
 
 from checkpoints import ids, store
-from checkpoints.database import clock
+from checkpoints.database import clock, outages
 from checkpoints.database.people import User
 from checkpoints.database.rounds import RoundItem
 from checkpoints.events import log
@@ -125,7 +125,10 @@ def begin_next(thread_id: uuid.UUID) -> Run | None:
             return None
         except UNFIT as error:
             _refuse(turn, str(error))
-        else:  # or the line behind it would wait for ever
+        else:
+            if row.error is not None and outages.is_trouble(row.error):
+                return None  # others hold its rows: the sweep looks again
+            # or the line behind it would wait for ever
             _refuse(
                 turn,
                 f"It failed in a way that nobody foresaw ({type(row.error).__name__}); "

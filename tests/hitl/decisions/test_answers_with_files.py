@@ -173,6 +173,8 @@ def test_a_file_that_cannot_be_taken_is_refused_at_its_field(waiting, ana_api, s
         ({"path": "/etc/passwd"}, "not inside a folder"),
         ({"upload": "upl_00000000000000000000000000"}, "not kept any more"),
         ({"sha256": "0" * 64}, "no such file here"),
+        ({"sha256": "\x00"}, "no such file here"),
+        ({"sha256": "\ud800"}, "no such file here"),
         ({"content": "QQ==", "upload": "upl_00000000000000000000000000"}, "Send the file once"),
         ({"name": "x", "content": "A" * (attachments.LONGEST + 4)}, "up to 5,000,000"),
         ("scan.png", "Must be an object"),

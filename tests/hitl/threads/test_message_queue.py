@@ -8,7 +8,9 @@ import datetime as dt
 import uuid
 from functools import partial
 
+import psycopg
 import pytest
+from django.db import OperationalError
 from django.utils import timezone, translation
 
 from checkpoints.events import log
@@ -20,7 +22,7 @@ from runs import tasks
 from runs.engine.advance import advance
 from runs.models import Pause, QueuedTurn, Run, StepTemplate
 from runs.states import CANCELLED, COMPLETED
-from runs.threads import message_queue
+from runs.threads import message_queue, turns
 from runs.threads.turns import ThreadBusy, Turn
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
@@ -155,6 +157,25 @@ def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread
     with translation.override("de"):
         assert message_queue.begin_next(thread.pk) is None
     assert "cannot run on this server" in QueuedTurn.objects.get(status="refused").words
+
+
+def test_a_message_whose_rows_others_hold_for_a_moment_waits_and_begins_later(
+    thread, ana, monkeypatch
+):
+    busy(thread, WhenBusy.QUEUE)
+    drive(say(thread, "one", ana).run)
+    waiting = message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
+
+    def deadlock(*args, **more):
+        raise OperationalError("deadlock detected") from psycopg.errors.DeadlockDetected()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "take_turn", deadlock)
+        assert message_queue.begin_next(thread.pk) is None
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.words) == (QueuedTurn.Status.WAITING, "")
+    settle(thread)
+    assert inputs(thread) == ["one", "two"]
 
 
 def test_an_interrupting_message_ends_the_run_and_keeps_what_was_said_so_far(thread, ana):

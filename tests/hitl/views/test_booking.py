@@ -107,6 +107,7 @@ def test_an_order_without_a_file_that_can_be_taken_is_refused(house, api, ana, s
         ({"invoice": {"path": "/etc/passwd"}}, "invoice"),
         ({"invoice": {"path": "inbox/paper-and-toner.xml"}}, "invoice"),
         ({"invoice": {"path": "/\x00"}}, "invoice"),
+        ({"invoice": {"path": "/\ud800"}}, "invoice"),
         ({"invoice": {"content": "QQ==", "name": "x" * 201}}, "invoice.name"),
     ]
     for given, field in cases:

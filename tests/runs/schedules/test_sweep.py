@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from zoneinfo import ZoneInfo
 
+import psycopg
 import pytest
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import store
@@ -235,6 +236,25 @@ def test_ten_thousand_schedules_cost_a_sweep_one_query_by_an_index(scheduled):
         assert sweep_at(NOON) == sweep.BATCH
     assert len(sent) < 12 * sweep.BATCH
     assert Schedule.objects.filter(next_at=NOON).count() == 10_001 - sweep.BATCH
+
+
+def test_what_waits_for_long_is_not_refused_for_a_lock_that_others_hold(scheduled, monkeypatch):
+    schedule = scheduled(overlap="queue")
+    sweep_at(NOON + HOUR)
+    sweep_at(NOON + 2 * HOUR)
+    now = NOON + 3 * HOUR
+    Occurrence.objects.open().update(made_at=now - 2 * sweep.GIVE_UP)
+
+    def held(*args, **more):
+        raise OperationalError("lock timeout") from psycopg.errors.LockNotAvailable()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep, "look_at", held)
+        Schedule.objects.update(next_at=now)
+        sweep_at(now)
+    assert [status for _, status, _ in history(schedule)] == ["started", "due"]
+    schedule.refresh_from_db()
+    assert schedule.next_at == now + sweep.TROUBLE
 
 
 def test_a_history_has_an_end(scheduled, monkeypatch):
