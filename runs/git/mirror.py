@@ -110,6 +110,8 @@ class Mirror:
         old one until then.
         """
         new, old = self._repository.beside("new"), self._repository.beside("old")
+        if not self.path.exists() and old.exists():  # a worker was killed between the two moves
+            old.rename(self.path)
         for folder in (new, old):
             shutil.rmtree(folder, ignore_errors=True)
         self._make(new)

@@ -266,6 +266,10 @@ def test_a_new_mirror_takes_the_place_of_a_damaged_one_under_live_workspaces(
     assert (first.path / "draft.py").exists()
     assert git(mirror_of(tmp_path), "rev-parse", "refs/waystation/kept/wo_1") == first.base()
     assert not mirror_of(tmp_path).with_name("m.old").exists()
+    # one that was killed between the two moves took what was kept along, and it was forgotten
+    mirror_of(tmp_path).rename(mirror_of(tmp_path).with_name("m.old"))
+    assert mirror.mend() and first.git("fsck") is not None
+    assert git(mirror_of(tmp_path), "rev-parse", "refs/waystation/kept/wo_1") == first.base()
 
 
 @pytest.mark.parametrize("left", ["nothing", "objects"])
