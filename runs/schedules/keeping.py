@@ -101,11 +101,14 @@ def change(schedule: Schedule, **values: Any) -> Schedule:
     if values.pop("as_declared", False):
         values = {**_as_declared(schedule), **values}
     _fill(schedule, {name: value for name, value in values.items() if name != "enabled"}, now)
-    if "enabled" in values:
-        schedule.enabled = bool(values["enabled"])
-        schedule.stopped_because = ""
     with transaction.atomic(durable=True):
         keyed.made(schedule.shown_id)
+        row = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule.pk)
+        if "enabled" in values:
+            schedule.enabled, schedule.stopped_because = bool(values["enabled"]), ""
+        # whoever switched it off since it was read is not undone by another title
+        elif (standing := row.values_list("enabled", "stopped_because").first()) is not None:
+            schedule.enabled, schedule.stopped_because = standing
         _replan(schedule, now)
     schedule.refresh_from_db()
     return schedule

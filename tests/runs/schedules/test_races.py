@@ -83,3 +83,13 @@ def test_who_switches_it_off_and_a_sweep_agree(scheduled):
         assert WorkOrder.objects.count() - before == statuses.count("started")
         sweep_at(NOON + 2 * HOUR)
         assert len(history(schedule)) == len(statuses)
+
+
+def test_who_changes_a_title_does_not_switch_on_what_was_stopped_meanwhile(scheduled):
+    """Before, a sweep that had stopped it since its page was read was undone."""
+    schedule = scheduled()
+    Schedule.objects.update(enabled=False, stopped_because="The right is gone.", next_at=None)
+    keeping.change(schedule, title="New")
+    schedule.refresh_from_db()
+    assert (schedule.title, schedule.enabled, schedule.next_at) == ("New", False, None)
+    assert schedule.stopped_because == "The right is gone."
