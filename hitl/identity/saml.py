@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
+import http.client
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -187,6 +188,14 @@ def _bytes(source: str, *, seconds: float) -> bytes:
     if not source.startswith(("https://", "http://")):
         with Path(source).open("rb") as file:
             return file.read(MOST)
-    with urllib.request.urlopen(source, timeout=seconds) as answer:  # noqa: S310  # just checked
-        read: bytes = answer.read(MOST)
+    return fetched(source, most=MOST, seconds=seconds)
+
+
+def fetched(address: str, *, most: int, seconds: float) -> bytes:
+    """What is at a web address of the operators'. Raises OSError, also where it breaks off."""
+    try:
+        with urllib.request.urlopen(address, timeout=seconds) as answer:  # noqa: S310  # theirs
+            read: bytes = answer.read(most)
+    except http.client.HTTPException as error:
+        raise OSError(f"what came is no answer ({type(error).__name__})") from error
     return read

@@ -28,7 +28,7 @@ class TryLater(CannotReach):
 
     def __init__(self, text: str, seconds: int) -> None:
         super().__init__(text)
-        self.seconds = seconds
+        self.seconds = max(0, min(seconds, ssrf.RETRY_AFTER))
 
 
 def allowed_host(host: str) -> bool:

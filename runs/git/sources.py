@@ -135,15 +135,18 @@ def _git_dirs(path: str) -> list[str]:
         "--git-path",
         "objects",
     ]
-    answer = subprocess.run(
-        arguments,
-        cwd=path,
-        env=environment,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        timeout=30,
-        check=False,
-    )
+    try:
+        answer = subprocess.run(
+            arguments,
+            cwd=path,
+            env=environment,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):  # a folder we may not enter, a disk that hangs
+        return []
     lines = os.fsdecode(answer.stdout).split("\n")[:-1]
     if answer.returncode or len(lines) != 3:
         return []

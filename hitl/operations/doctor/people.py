@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.text import extras
 from hitl.identity import closed, factors
-from hitl.identity.saml import MetadataUnfit, PairUnfit, own_pair
+from hitl.identity.saml import MetadataUnfit, PairUnfit, fetched, own_pair
 from hitl.identity.saml import provider as described
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 
@@ -118,8 +117,7 @@ def _discovered(issuer: str) -> dict[str, Any]:
     address = f"{issuer}/.well-known/openid-configuration"
     if not address.startswith(("https://", "http://")):
         raise ValueError("no web address")
-    with urllib.request.urlopen(address, timeout=PROVIDER) as answer:  # noqa: S310  # just checked
-        told = json.loads(answer.read(1_000_000))
+    told = json.loads(fetched(address, most=1_000_000, seconds=PROVIDER))
     if not isinstance(told, dict):
         raise ValueError("no description")
     return told

@@ -254,6 +254,7 @@ def test_what_takes_data_is_answered_by_its_link(bot, order_that, ben_there):
     ("refused", "left"),
     [
         (refusal(429, "Too Many Requests: retry after 3600", retry_after=3600), "queued"),
+        (refusal(429, "Too Many Requests", retry_after=10**30), "queued"),
         (refusal(500, "Internal Server Error"), "queued"),
         (refusal(401, "Unauthorized"), "queued"),
         (refusal(404, "Not Found"), "queued"),

@@ -1,6 +1,7 @@
 import os
 import shutil
 from contextlib import suppress
+from subprocess import TimeoutExpired
 
 import pytest
 from hypothesis import given
@@ -72,6 +73,15 @@ def test_only_the_repository_itself_counts(allowed):
 
 def test_name_longer_than_the_file_system_takes_is_no_repository(allowed):
     assert code(allowed / ("a" * 300), [allowed]) == "not_a_repository"
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "no"), TimeoutExpired("git", 30)])
+def test_a_folder_that_git_cannot_look_into_in_time_is_no_repository(allowed, monkeypatch, error):
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("runs.git.sources.subprocess.run", fails)
+    assert code(allowed / "repo", [allowed]) == "not_a_repository"
 
 
 def test_a_worktree_or_alternates_do_not_lead_outside(allowed, tmp_path):

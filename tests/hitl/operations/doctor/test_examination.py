@@ -4,6 +4,7 @@ secret.
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
 import socket
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
@@ -234,6 +236,11 @@ def test_what_saml_lacks_is_said(settings, tmp_path, monkeypatch):
         assert changed != text
         source.write_text(changed)
         assert words in said()
+    settings.WAYSTATION_SAML_METADATA = "https://idp.example/metadata"
+    with monkeypatch.context() as patch:  # no OSError by itself, so that a login was a 500
+        patch.setattr("urllib.request.urlopen", Mock(side_effect=http.client.BadStatusLine("x")))
+        assert "metadata cannot be used" in said()
+    settings.WAYSTATION_SAML_METADATA = str(source)
     source.write_text(text)
     assert "SAML" not in said() and "metadata can be used" in said("fine")
     own, other = (pair(tmp_path, name, days=90) for name in ("own", "other"))
