@@ -81,6 +81,7 @@ def make(
         raise StartInvalid("team", gettext("You are in no team of this name."))
     secret = new_secret()
     start = InboundStart(template=chosen.slug, team=team, for_team=team is not None, **values)
+    taken = gettext("Another source has this name. Choose another one.")
     with transaction.atomic(durable=True):
         User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other
         if InboundStart.objects.filter(source__user=by).count() >= MOST:
@@ -89,10 +90,13 @@ def make(
                 gettext("You have %(most)s, and may have no more. Remove one first.")
                 % {"most": MOST},
             )
-        if InboundSource.objects.filter(name=name).exists():
-            raise StartInvalid("name", gettext("Another source has this name. Choose another one."))
+        try:
+            with transaction.atomic():
+                source = InboundSource.objects.create(name=name, user=by, secrets=[secret])
+        except IntegrityError as error:  # of two people at once, too
+            raise StartInvalid("name", taken) from error
         keyed.made(start.shown_id)
-        start.source = InboundSource.objects.create(name=name, user=by, secrets=[secret])
+        start.source = source
         start.save(force_insert=True)
     return start, secret
 
@@ -127,8 +131,11 @@ def _check(values: Mapping[str, Any]) -> None:
 def rotate_secret(start: InboundStart) -> str:
     """A further secret, shown this once; the one before signs too until the next change."""
     secret = new_secret()
-    start.source.secrets = [secret, *start.source.secrets][:2]
-    start.source.save(update_fields=["secrets"])
+    with transaction.atomic(durable=True):  # of two at once both secrets sign
+        source = InboundSource.objects.select_for_update(no_key=True).get(pk=start.source_id)
+        source.secrets = [secret, *source.secrets][:2]
+        source.save(update_fields=["secrets"])
+    start.source = source
     return secret
 
 

@@ -180,6 +180,13 @@ def test_switched_off_given_a_new_secret_and_removed(secret, rest, page):
     assert WorkOrder.objects.count() == 2
 
 
+def test_of_two_who_give_it_a_new_secret_at_once_both_secrets_sign(secret):
+    """Before, one that was shown was lost."""
+    first, second = (InboundStart.objects.select_related("source").get() for _ in range(2))
+    shown = [starts.rotate_secret(first), starts.rotate_secret(second)]
+    assert [send(key, MESSAGE, key[-9:]).status_code for key in shown] == [201, 201]
+
+
 def test_what_cannot_be_kept_is_refused_by_the_name_of_its_field(rest, subtests):
     cases: list[tuple[Any, ...]] = [
         ({"mapping": {"a": "data/id"}}, 422, "mapping"),
