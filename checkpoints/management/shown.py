@@ -12,7 +12,8 @@ from checkpoints.text import invisible
 class PlainOutput(OutputWrapper):
     """Where characters that steer a terminal, or that it does not show, are named."""
 
-    def write(  # type: ignore[override]  # as Django's own, which is no TextIO's either
+    # the stubs call Django's wrapper a TextIO, whose `write` it does not have
+    def write(  # type: ignore[override]
         self, msg: str = "", style_func: Any = None, ending: str | None = None
     ) -> None:
         super().write(invisible.plain(msg), style_func, ending)
